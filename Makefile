@@ -24,13 +24,16 @@ PYTEST := $(RUN) pytest -q --tb=native -n $(WORKERS) --dist worksteal --inline-s
 # Thousands of deaths that need nothing but time, so they go side by side; processes that are killed have leases to keep.
 STORIES := tests/crash/test_stories.py
 
-.PHONY: help demo test setup check format docs stress bench screens cover clean
+.PHONY: help demo serve test setup check format docs stress bench screens cover clean
 
 help: ## this list
 	awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/.runtime ## a support desk of five agents at work, in the terminal; runtime dependencies only
 	$(BIN)/changeover demo
+
+serve: .venv/.server ## the support desk over HTTP, with some conversations: http://127.0.0.1:8765 (ARGS="--port 9000")
+	$(BIN)/changeover serve --demo $(ARGS)
 
 test: .venv/.dev ## all tests, stresses at small size (ARGS="-k name" for some)
 	$(PYTEST) $(ARGS)
@@ -86,6 +89,11 @@ $(BIN)/python:
 	$(INSTALL) --editable .
 	touch $@
 
+.venv/.server: pyproject.toml | $(BIN)/python
+	echo "installing changeover and its server into .venv" >&2
+	$(INSTALL) --editable '.[server]'
+	touch .venv/.runtime $@
+
 .venv/.docs: pyproject.toml | $(BIN)/python
 	echo "installing changeover and the tools of its docs into .venv" >&2
 	$(INSTALL) --editable '.[docs]'
@@ -94,4 +102,4 @@ $(BIN)/python:
 .venv/.dev: pyproject.toml | $(BIN)/python
 	echo "installing changeover and its development tools into .venv" >&2
 	$(INSTALL) --editable '.[dev]'
-	touch .venv/.runtime .venv/.docs $@
+	touch .venv/.runtime .venv/.server .venv/.docs $@

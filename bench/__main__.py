@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, durable, models, page, queue, routing, trees
+from bench import core, durable, models, page, queue, routing, server, trees
 from bench.grid import Grid
 from bench.measure import Figure
 from bench.peers import report
@@ -28,14 +28,16 @@ BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     **queue.BENCHES,
     "models": models.adapter,
     "routing": routing.routing,
+    "server": server.figures,
+    "server-small": server.small,
     "imports": lambda: asyncio.to_thread(core.imports),
 }
 
 GRIDS: dict[str, Callable[[], Awaitable[list[Grid]]]] = {"context": page.all_grids, "peers": report.grids}
 """Benches that print whole tables. That of the context is equal on every machine; the tests check its bounds."""
 
-ON_REQUEST = {"peers"}
-"""Benches that run only when they are named: they install other libraries."""
+ON_REQUEST = {"peers", "server", "server-small"}
+"""Benches that run only when they are named: they install other libraries, or take minutes."""
 
 
 async def main(names: Sequence[str]) -> int:

@@ -84,7 +84,7 @@ another = one = make()
 
 def environment(**settings: str) -> dict[str, str]:
     """The environment of this process without the variables that change the output or the store."""
-    hidden = LOOKS | {"CHANGEOVER_STORE", "CHANGEOVER_TEAM", "CHANGEOVER_HANDOFFS"}
+    hidden = LOOKS | {f"CHANGEOVER_{each}" for each in ("STORE", "TEAM", "HANDOFFS", "SERVER", "TOKEN")}
     return {name: value for name, value in os.environ.items() if name not in hidden} | settings
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from enum import Enum
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -173,12 +174,18 @@ def _command(command: Any, parent: Any, level: int) -> Iterator[str]:
             yield from _table((title.lower().removesuffix("s"), "meaning"), ((f"`{a}`", _escaped(b)) for a, b in shown))
 
 
+@cache
+def source() -> Any:
+    """The package as it is written, with all docstrings; reading it takes seconds."""
+    return griffe.load("changeover", search_paths=[str(ROOT / "src")])
+
+
 def events_page() -> Iterator[str]:
     """All classes of `changeover.events`, by the part of a conversation that they are about."""
     yield EVENTS
     yield from _table(("field", "meaning"), ((f"`{name}`", meaning) for name, meaning in COMMON.items()))
     for part in ("runs", "calls", "handoffs"):
-        module = griffe.load(f"changeover.relay.events.{part}", search_paths=[str(ROOT / "src")])
+        module = source()[f"relay.events.{part}"]
         yield f"## {(module.docstring.value if module.docstring else part).split(':')[0].split(';')[0].rstrip('.')}\n"
         for each in module.classes.values():
             if each.name in events.__all__:
@@ -220,7 +227,7 @@ def _default(field: FieldInfo) -> str:
 def tables_page() -> Iterator[str]:
     """All tables of the schema with their columns."""
     yield TABLES
-    source = griffe.load(schema.__name__, search_paths=[str(ROOT / "src")])
+    declared = source()[schema.__name__.removeprefix("changeover.")]
     tables = {table.name: (table, name) for name, table in vars(schema).items() if isinstance(table, Table)}
     others = sorted(set(tables).difference(*GROUPS.values()))
     for title, names in GROUPS.items():
@@ -228,7 +235,7 @@ def tables_page() -> Iterator[str]:
         for name in names or others:
             yield f"### {name}\n"
             table, attribute = tables[name]
-            yield f"{_doc(source[attribute])}\n"
+            yield f"{_doc(declared[attribute])}\n"
             yield from _table(("column", "type", "may be NULL"), (_column(each) for each in table.columns))
 
 

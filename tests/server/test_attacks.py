@@ -11,6 +11,7 @@ import pytest_asyncio
 import uvicorn
 
 from changeover.errors import StoreUnavailable
+from changeover.relay.tokens import digest_of
 from changeover.server import Settings
 from changeover.server.access import ROUTES, Role
 from changeover.server.process import PatientProtocol, Process
@@ -190,11 +191,34 @@ async def test_a_failure_tells_the_client_nothing_but_a_request_id(door: Door, e
         assert ("retry-after" in answer.headers) is (status == 503)
 
 
+async def test_the_log_names_requests_and_users_and_no_secret(caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO", "changeover.server")
+    async with opened() as door:
+        await issue_all(door)
+        async with door.client("viewer") as client:
+            await client.get("/conversations", params={"text": "private"})
+            assert (await client.get("/conversations/nothing")).status_code == 404
+            door.app.state.team = Broken(RuntimeError(f"Bearer {door.secrets['viewer']} at postgresql://a:b@db"))
+            await client.get("/conversations")
+    [first, missing, failed, last] = [each for each in caplog.records if each.name == "changeover.server"]
+    assert first.facts | {"ms": 0, "request": ""} == {  # type: ignore[attr-defined]
+        "method": "GET",
+        "path": "/api/v1/conversations",
+        "status": 200,
+        "ms": 0,
+        "user": "viewer",
+        "request": "",
+    }
+    assert (missing.levelname, last.levelname, failed.levelname) == ("INFO", "INFO", "ERROR")
+    assert "RuntimeError" in failed.getMessage()
+    assert not re.search(r"chg_|private|a:b@", caplog.text)
+
+
 async def test_no_answer_holds_a_secret_a_claim_or_a_stack_trace():
     async with opened() as door:
         await issue_all(door)
         secrets, texts = list(door.secrets.values()), []
-        digests = [each.digest for each in await door.team.log.tokens.all()]
+        digests = [digest_of(each) for each in secrets]
         async with door.client("admin") as admin:
             await admin.post("/conversations", params={"wait": True}, json={"id": "c", "text": "research it"})
             [claimed] = (await admin.post("/claims", json={"agent": "research"})).json()

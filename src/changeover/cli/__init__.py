@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from changeover.cli import agents, approvals, breakers, conversations, db, experiments, handoffs, router, tasks
+from changeover.cli import agents, approvals, breakers, conversations, db, experiments, handoffs, router, tasks, tokens
 from changeover.cli.chat import chat
 from changeover.cli.demo import demo
 from changeover.cli.doctor import doctor
@@ -61,7 +61,14 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "metrics": metrics,
         "experiments": experiments.app,
     },
-    "Operate": {"serve": serve, "agents": agents.app, "breakers": breakers.app, "router": router.app, "db": db.app},
+    "Operate": {
+        "serve": serve,
+        "agents": agents.app,
+        "breakers": breakers.app,
+        "router": router.app,
+        "tokens": tokens.app,
+        "db": db.app,
+    },
 }
 """All commands, under the headings of the help."""
 for panel, commands in COMMANDS.items():

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, one_line, say
-from changeover.cli.options import JsonOption, StoreOption, TeamOption, for_agent, has_default_store, in_store
+from changeover.cli.options import (
+    JsonOption,
+    StoreOption,
+    TeamOption,
+    for_agent,
+    has_default_store,
+    in_store,
+    server_of,
+)
 from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
@@ -90,7 +98,7 @@ def add(  # noqa: PLR0913 - each is a declared option
         profile = Profile(id, "", description, specialization, capabilities, examples, max_concurrency=max_concurrency)
         if faults := profile_faults(profile):
             raise MisconfiguredError(*faults)
-    in_store(store, lambda opened: opened.log.agents.put(profile))
+    in_store(store, lambda opened: opened.agents.put(profile))
     say(f"{id} is described; see: changeover agents show {id}")
 
 
@@ -100,14 +108,14 @@ def remove(id: AgentArgument, store: StoreOption = None) -> None:
 
     This holds for agents that are declared in code too.
     """
-    for_agent(store, id, lambda opened: opened.log.agents.remove(id))
+    for_agent(store, id, lambda opened: opened.agents.remove(id))
     say(f"{id} is removed; to undo that: changeover agents enable {id}")
 
 
 @app.command()
 def enable(id: AgentArgument, store: StoreOption = None) -> None:
     """Let an agent get handoffs again after it was disabled or removed."""
-    in_store(store, lambda opened: opened.log.agents.switch(id, True))
+    in_store(store, lambda opened: opened.agents.switch(id, True))
     say(f"{id} gets handoffs")
 
 
@@ -117,7 +125,7 @@ def disable(id: AgentArgument, store: StoreOption = None) -> None:
 
     It finishes the work that it has.
     """
-    for_agent(store, id, lambda opened: opened.log.agents.switch(id, False))
+    for_agent(store, id, lambda opened: opened.agents.switch(id, False))
     say(f"{id} gets no handoffs; to change that: changeover agents enable {id}")
 
 
@@ -137,14 +145,17 @@ class ListedAgent(NamedTuple):
 @errors_reported()
 def _listed(team: str | None, store: str | None) -> list[ListedAgent]:
     if team is None:
-        return _joined(None, in_store(store, lambda opened: opened.log.agents.all()))
+        return _joined(None, in_store(store, lambda opened: opened.agents.all()))
     from changeover.cli.teams import load_team
     from changeover.routing.profile import profile_of
 
     declared = load_team(team).declared
     # A command that only reads creates no store.
-    has_store = store is not None or declared.store is not None or has_default_store()
-    stored = asyncio.run(_stored(team, store)) if has_store else []
+    if server_of(store):
+        stored = in_store(store, lambda opened: opened.agents.all())
+    else:
+        has_store = store is not None or declared.store is not None or has_default_store()
+        stored = asyncio.run(_stored(team, store)) if has_store else []
     return _joined([profile_of(member) for member in declared.members], stored)
 
 

@@ -51,7 +51,7 @@ def list_approvals(
         from changeover.relay.lists import ApprovalRow
 
         wanted = {} if status == "all" else {"status": status}
-        return await opened.views.listed(ApprovalRow, wanted, conversation, limit=limit + 1)
+        return await opened.lists.listed(ApprovalRow, wanted, conversation, limit=limit + 1)
 
     print_list(
         in_store(store, find),

@@ -22,7 +22,7 @@ ReceiverArgument = Annotated[str, typer.Argument(metavar="RECEIVER", help="The i
 @app.command("list")
 def list_breakers(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """List the receivers that ever failed: state, failures in a row, and number of outages."""
-    found = in_store(store, lambda opened: opened.log.breakers.listed())
+    found = in_store(store, lambda opened: opened.breakers.listed())
     if as_json:
         _print_json(found)
     else:
@@ -32,14 +32,14 @@ def list_breakers(store: StoreOption = None, as_json: JsonOption = False) -> Non
 @app.command("open")
 def open_breaker(receiver: ReceiverArgument, store: StoreOption = None) -> None:
     """Open a breaker: the receiver gets no handoffs until it is reset."""
-    for_agent(store, receiver, lambda opened: opened.log.breakers.force(receiver, time.time()))
+    for_agent(store, receiver, lambda opened: opened.breakers.force(receiver, time.time()))
     say(f"{receiver} gets no handoffs; to change that: changeover breakers reset {receiver}")
 
 
 @app.command("reset")
 def reset_breaker(receiver: ReceiverArgument, store: StoreOption = None) -> None:
     """Reset a breaker: the receiver gets handoffs again at once."""
-    if in_store(store, lambda opened: opened.log.breakers.reset(receiver, time.time())):
+    if in_store(store, lambda opened: opened.breakers.reset(receiver, time.time())):
         say(f"{receiver} gets handoffs again")
     else:
         tell(f"{receiver!r} has no failures; see: changeover breakers list")

@@ -10,8 +10,7 @@ from changeover.cli.options import ALL_ROWS, JsonOption, LimitOption, OpenStore,
 from changeover.cli.terminal.help import App, among
 
 if TYPE_CHECKING:
-    from changeover.relay.lists import ConversationRow
-    from changeover.stores.views import Views
+    from changeover.relay.lists import ConversationRow, RecordLists
 
 Status = Literal["running", "interrupted", "waiting", "completed", "failed", "cancelled"]
 
@@ -39,8 +38,8 @@ def list_conversations(
         from changeover.relay.lists import ConversationRow
 
         wanted = {"status": status} if status else {}
-        rows = await opened.views.listed(ConversationRow, wanted, limit=limit + 1, roots=not delegates)
-        return [await _with_all_handoffs(opened.views, row) for row in rows]
+        rows = await opened.lists.listed(ConversationRow, wanted, limit=limit + 1, roots=not delegates)
+        return [await _with_all_handoffs(opened.lists, row) for row in rows]
 
     print_list(
         in_store(store, find),
@@ -57,11 +56,11 @@ def list_conversations(
     )
 
 
-async def _with_all_handoffs(views: Views, row: ConversationRow) -> ConversationRow:
+async def _with_all_handoffs(lists: RecordLists, row: ConversationRow) -> ConversationRow:
     """The row with the handoffs of all its runs and delegates; the stored count is what limits need, of one run."""
     from msgspec.structs import replace
 
     from changeover.relay.lists import HandoffRow
 
-    offered = await views.listed(HandoffRow, within=row.id, limit=ALL_ROWS)
+    offered = await lists.listed(HandoffRow, within=row.id, limit=ALL_ROWS)
     return replace(row, handoffs=sum(each.accepted_at is not None for each in offered))

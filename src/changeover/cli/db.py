@@ -8,14 +8,14 @@ from contextlib import closing
 import typer
 
 from changeover.cli.exits import Exit, errors_reported, say, tell
-from changeover.cli.options import JsonOption, StoreOption, store_of, store_to_make
+from changeover.cli.options import DatabaseOption, JsonOption, store_of, store_to_make
 from changeover.cli.terminal.help import App
 
 app = App("Create, upgrade and check the tables of a store.", no_args_is_help=True)
 
 
 @app.command()
-def upgrade(store: StoreOption = None) -> None:
+def upgrade(store: DatabaseOption = None) -> None:
     """Create the tables, or upgrade them.
 
     Run it while no older process uses the store.
@@ -39,7 +39,7 @@ def upgrade(store: StoreOption = None) -> None:
 
 
 @app.command()
-def current(store: StoreOption = None) -> None:
+def current(store: DatabaseOption = None) -> None:
     """Print the version of the tables.
 
     Exit code 1 if this version of changeover cannot read them.
@@ -56,7 +56,7 @@ def current(store: StoreOption = None) -> None:
 
 
 @app.command()
-def check(store: StoreOption = None, as_json: JsonOption = False) -> None:
+def check(store: DatabaseOption = None, as_json: JsonOption = False) -> None:
     """Read every conversation from its log, and compare the read models with it.
 
     Exit code 1 if the tables are not current or a conversation is damaged.

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import typer
 
 from changeover.cli.exits import Exit, error_text
-from changeover.cli.options import FILE, VARIABLE, JsonOption, StoreOption, has_default_store, store_to_make
+from changeover.cli.options import FILE, VARIABLE, DatabaseOption, JsonOption, has_default_store, store_to_make
 
 OLDEST = (3, 11)
 NEEDED = (
@@ -38,7 +38,7 @@ class Finding(NamedTuple):
     about: str
 
 
-def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
+def doctor(store: DatabaseOption = None, as_json: JsonOption = False) -> None:
     """Check Python, packages, API keys and the store.
 
     Keys are shown by name only. Exit code 1 if something is wrong.

@@ -76,7 +76,7 @@ def _found(store: str | None, team: str | None) -> list[tuple[Experiment, Outcom
         from changeover.observe.experiment_results import found
         from changeover.routing.statistics import counted
 
-        trials = opened.views.trials
+        trials = opened.lists.trials
         declared = {each.name: each for each in _declared(team)}
         experiments = declared | {each.name: each for each in await found(trials) if each.name not in declared}
         return [(each, counted(await trials.measured(each.name))) for each in experiments.values()]

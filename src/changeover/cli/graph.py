@@ -56,8 +56,8 @@ def _course(id: str, format: Format, store: str | None) -> str:
         from changeover.observe.diagram import course_of
         from changeover.relay.lists import ConversationRow
 
-        found = await opened.views.one(ConversationRow, id)
-        return course_of(id, found.agent, await opened.views.handoffs(id)) if found else None
+        found = await opened.lists.one(ConversationRow, id)
+        return course_of(id, found.agent, await opened.lists.handoffs(id)) if found else None
 
     course = in_store(store, find)
     if course is None:

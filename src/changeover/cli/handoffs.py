@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from changeover.cli.terminal.stuck_work import StuckWork
-    from changeover.relay.lists import HandoffRow
+    from changeover.relay.lists import HandoffRow, RecordLists
     from changeover.relay.stream import StreamItem
-    from changeover.stores.views import Views
 
 State = Literal["PENDING", "ACCEPTED", "REJECTED", "WORKING", "COMPLETE", "FAILED", "TIMEOUT", "RETURNED"]
 HandoffMode = Literal["transfer", "delegate"]
@@ -62,7 +61,7 @@ def list_handoffs(
         from changeover.relay.lists import HandoffRow
 
         wanted = {name: value for name, value in (("state", state), ("mode", mode)) if value is not None}
-        return await opened.views.listed(HandoffRow, wanted, conversation, limit=limit + 1)
+        return await opened.lists.listed(HandoffRow, wanted, conversation, limit=limit + 1)
 
     print_list(
         in_store(store, find),
@@ -95,7 +94,7 @@ def show_handoff(id: IdArgument, store: StoreOption = None, as_json: JsonOption 
     async def find(opened: OpenStore) -> Any:
         from changeover.relay.lists import HandoffRow
 
-        if (found := await opened.views.one(HandoffRow, id)) is None:
+        if (found := await opened.lists.one(HandoffRow, id)) is None:
             raise Mistake(f"there is no handoff {id!r}; see: changeover handoffs list")
         return found
 
@@ -129,7 +128,7 @@ def stuck(
 
         now = time.time()
         commands = NextCommands(os.environ.get("CHANGEOVER_TEAM") or "TEAM", store)
-        found = await find_stuck(opened.log, opened.views, commands, now)
+        found = await find_stuck(opened, commands, now)
         return [each for each in found if each.since <= now - older]
 
     found = in_store(store, find)
@@ -194,28 +193,27 @@ add_exits(cancel)
 async def _retry(opened: OpenStore, id: str) -> str:
     """Release a ticket; returns a sentence about it. Raises Mistake if there is no ticket to release."""
     from changeover.ids import worker_of
-    from changeover.ticket import retry
 
-    found = await opened.log.queue.tickets(id)
+    found = await opened.work.tickets(id)
     if found and found[0].rests:
         raise Mistake(f"{id} waits for a person or a delegate, not for a worker; see: changeover approvals list")
-    if not found or not await retry(opened.log, id):
-        raise Mistake(await _why_no_ticket(opened.views, id))
+    if not found or not await opened.work.retry(id):
+        raise Mistake(await _why_no_ticket(opened.lists, id))
     taken = f"was taken from {worker_of(found[0].owner)}; it " if found[0].owner else ""
     return f"{id} {taken}waits for a worker of {found[0].ticket.agent}, and its attempts are reset"
 
 
-async def _why_no_ticket(views: Views, id: str) -> str:
+async def _why_no_ticket(lists: RecordLists, id: str) -> str:
     from changeover.ids import split_handoff, task_id
     from changeover.relay.lists import HandoffRow, TaskRow
 
-    row = await views.one(HandoffRow, id)
+    row = await lists.one(HandoffRow, id)
     if row is not None and row.ended_at is None and row.state in ("PENDING", "ACCEPTED", "WORKING"):
         return f"{id} is {row.state} and does not wait for a worker; see: changeover handoffs stuck"
     if row is not None:
         why = f" ({row.reason})" if row.reason else ""
         return f"{id} has ended: {row.state}{why}; to have it done after all, hand it over again"
-    task = await views.one(TaskRow, task_id(*split_handoff(id)))
+    task = await lists.one(TaskRow, task_id(*split_handoff(id)))
     if task is not None:
         return f"{id} has ended: {task.status}"
     return f"there is no handoff {id!r}; see: changeover handoffs list"

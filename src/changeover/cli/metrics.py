@@ -54,7 +54,7 @@ def metrics(
     async def find(opened: OpenStore) -> Metrics:
         from changeover.observe.metrics import measured, window_of
 
-        return await measured(opened.views.measures, *window_of(seconds, time.time()))
+        return await measured(opened.lists.measures, *window_of(seconds, time.time()))
 
     found = in_store(store, find)
     agents = {name: each for name, each in found.agents.items() if agent in (None, name)}

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, tell
 
 if TYPE_CHECKING:
+    from changeover.relay.lists import RecordLists
+    from changeover.relay.ports import Breakers
+    from changeover.relay.queue import Queued
+    from changeover.relay.tables import Agents, Lessons
+    from changeover.relay.tokens import Tokens
+    from changeover.stores.calls import Work
     from changeover.stores.sql.log import SqlLog
     from changeover.stores.store import Store
     from changeover.stores.views import Views
@@ -23,7 +30,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 VARIABLE = "CHANGEOVER_STORE"
+SERVER_VARIABLE, TOKEN_VARIABLE = "CHANGEOVER_SERVER", "CHANGEOVER_TOKEN"
 FILE = "changeover.db"
+HOST = re.compile(r"[\w.-]+:\d+(?:/.*)?|\[[\da-fA-F:]+\]:\d+(?:/.*)?")
+"""The address of a server without its scheme."""
 ALL_ROWS = 10_000
 """The limit of a list that is read whole, to count or to search in it."""
 
@@ -31,12 +41,23 @@ TEAM_FORMS = "file.py, file.py:name, package.module:name (a Team, or a function 
 TeamArgument = Annotated[str, typer.Argument(metavar="TEAM", help=TEAM_FORMS, show_default=False)]
 STORE_FORMS = "A file, sqlite:///file.db or postgresql://user@host/name."
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An id from the list.", show_default=False)]
-StoreOption = Annotated[
+DatabaseOption = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="STORE",
         help=f"{STORE_FORMS} Default: ${VARIABLE}, else ./{FILE} if it exists.",
+        show_default=False,
+    ),
+]
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        "--server",
+        metavar="STORE",
+        help=f"{STORE_FORMS} Or the address of a server, http://host:8765; its token is ${TOKEN_VARIABLE}."
+        f" Default: ${SERVER_VARIABLE}, else ${VARIABLE}, else ./{FILE} if it exists.",
         show_default=False,
     ),
 ]
@@ -151,11 +172,28 @@ def store_url(store: str) -> str:
     return store if ":" in store or "=" in store else f"sqlite:///{store}"
 
 
-class OpenStore:
-    """An existing store that a command has opened, without a team."""
+class OpenStore(Protocol):
+    """What commands use of a store, without a team; a database has it, and so has a server."""
+
+    @property
+    def lists(self) -> RecordLists: ...
+    @property
+    def agents(self) -> Agents: ...
+    @property
+    def breakers(self) -> Breakers: ...
+    @property
+    def experience(self) -> Lessons: ...
+    @property
+    def tokens(self) -> Tokens: ...
+    @property
+    def work(self) -> Work: ...
+
+
+class OpenDatabase:
+    """A store that this process has opened."""
 
     def __init__(self, store: Store, views: Views) -> None:
-        self._store, self.views = store, views
+        self._store, self.lists, self.work = store, views, self
 
     @cached_property
     def log(self) -> SqlLog:
@@ -164,20 +202,63 @@ class OpenStore:
 
         return open_log(self._store)
 
+    @property
+    def agents(self) -> Agents:
+        return self.log.agents
+
+    @property
+    def breakers(self) -> Breakers:
+        return self.log.breakers
+
+    @property
+    def experience(self) -> Lessons:
+        return self.log.experience
+
+    @property
+    def tokens(self) -> Tokens:
+        return self.log.tokens
+
+    async def unfinished(self) -> list[str]:
+        return await self.log.unfinished()
+
+    async def tickets(self, ticket: str | None = None) -> list[Queued]:
+        return await self.log.queue.tickets(ticket)
+
+    async def retry(self, ticket: str) -> bool:
+        from changeover.ticket import retry
+
+        return await retry(self.log, ticket)
+
     async def close(self) -> None:
         if "log" in self.__dict__:
             await self.log.close()
 
 
+def server_of(given: str | None) -> str | None:
+    """The address of the server that a command talks to; None if it opens a store itself."""
+    if given and HOST.fullmatch(given):
+        raise Mistake(f"the address of a server has a scheme: write http://{given}")
+    if not given:
+        return os.environ.get(SERVER_VARIABLE) or None
+    return given if given.startswith(("http://", "https://")) else None
+
+
 @errors_reported()
-def in_store(url: str | None, work: Callable[[OpenStore], Awaitable[T]]) -> T:
-    """Open the store that this URL or the environment names, do the work, close it."""
+def in_store(given: str | None, work: Callable[[OpenStore], Awaitable[T]]) -> T:
+    """Open the store or the server that this option or the environment names, do the work, close it."""
+    if (server := server_of(given)) is not None:
+        from changeover.stores.remote import RemoteStore
+
+        async def asked() -> T:
+            return await work(RemoteStore(server, os.environ.get(TOKEN_VARIABLE, "")))
+
+        return asyncio.run(asked())
     from changeover.stores.views import open_views
 
     async def done() -> T:
-        chosen = store_of(url)
+        chosen = store_of(given)
         with closing(open_views(chosen)) as views:
-            store = OpenStore(chosen, views)
+            store = OpenDatabase(chosen, views)
             try:
                 return await work(store)
             finally:
@@ -192,8 +273,8 @@ def for_agent(url: str | None, agent: str, work: Callable[[OpenStore], Awaitable
     async def done(store: OpenStore) -> bool:
         from changeover.relay.lists import TaskRow
 
-        described = any(each.id == agent for each in await store.log.agents.all())
-        known = described or bool(await store.views.listed(TaskRow, {"agent": agent}, limit=1))
+        described = any(each.id == agent for each in await store.agents.all())
+        known = described or bool(await store.lists.listed(TaskRow, {"agent": agent}, limit=1))
         await work(store)
         return known
 

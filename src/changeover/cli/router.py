@@ -37,7 +37,7 @@ def list_standings(
     """
     from changeover.engines.lessons import standings
 
-    found = in_store(store, lambda opened: standings(opened.log.experience, capability, agent))
+    found = in_store(store, lambda opened: standings(opened.experience, capability, agent))
     if as_json:
         _print_json(found)
     else:
@@ -52,7 +52,7 @@ def reset_learning(capability: CapabilityOption = None, agent: AgentOption = Non
     """
     from changeover.engines.lessons import reset
 
-    gone = in_store(store, lambda opened: reset(opened.log.experience, time.time(), capability, agent))
+    gone = in_store(store, lambda opened: reset(opened.experience, time.time(), capability, agent))
     if not gone:
         tell("nothing to forget; see: changeover router")
     for each in gone:

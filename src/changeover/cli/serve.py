@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +14,7 @@ from changeover.cli.options import TEAM_FORMS, TeamStoreOption
 
 if TYPE_CHECKING:
     from changeover.server import Settings
+    from changeover.stores.store import Store
     from changeover.team import Team
 
 PORT = 8765
@@ -24,7 +27,8 @@ def serve(  # noqa: PLR0913 - each is a declared option
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 takes a free one.")] = PORT,
     store: TeamStoreOption = None,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Serve a support desk with some conversations; in memory without --store.")
+        bool,
+        typer.Option("--demo", help="Serve a support desk with some conversations; in memory if no store is named."),
     ] = False,
     token: Annotated[
         list[str] | None,
@@ -58,11 +62,16 @@ def serve(  # noqa: PLR0913 - each is a declared option
         str,
         typer.Option("--prefix", metavar="PATH", help="The path under which a proxy serves it.", show_default=False),
     ] = "",
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Write a line for each request to standard error.")
+    ] = False,
     rate: Annotated[
         float, typer.Option("--rate", metavar="N", min=0, help="Requests a second per client; 0 for no limit.")
     ] = 200.0,
 ) -> None:
-    """Serve a team over HTTP: pages for people, and the API under /api/v1.
+    """Serve a team over HTTP, under /api/v1, with pages for people.
+
+    Without TEAM it serves the team that the store declares.
 
     On loopback no token is needed. On any other address the server refuses to start without one.
 
@@ -74,6 +83,8 @@ def serve(  # noqa: PLR0913 - each is a declared option
 
         from changeover.server import Settings
 
+        if access_log:
+            logging.getLogger("changeover.server").setLevel(logging.INFO)
         local = _is_loopback(host)
         settings = Settings(
             open_access=local and not token,
@@ -82,10 +93,6 @@ def serve(  # noqa: PLR0913 - each is a declared option
             origins=tuple(allow_origin or ()),
             rate=rate,
         )
-        if not local and not token:
-            raise Mistake(
-                f"{host} can be reached by others, so the server needs a token: give --token, or listen on 127.0.0.1"
-            )
         served, shown = _served(team, store, demo)
         asyncio.run(_serve(served, settings, shown, demo, host=host, port=port, root_path=prefix.rstrip("/")))
 
@@ -99,11 +106,24 @@ async def _serve(team: Team, settings: Settings, store: str, demo: bool, **where
         tell(f"Pages for people: {url}/")
 
     async with team:
+        if not settings.open_access and not settings.tokens:
+            await _require_token(team, where["host"])
         if demo:
             from changeover.cli.demo.seeds import sow
 
             await sow(team)
         await serve(create_app(team, settings), settings, listens, **where)
+
+
+async def _require_token(team: Team, host: str) -> None:
+    """Raise Mistake if nobody could call a server on this address."""
+    now = team.clock.now()
+    tokens = await team.log.tokens.all()
+    if not any(each.revoked_at is None and (each.expires_at or now + 1) > now for each in tokens):
+        raise Mistake(
+            f"{host} can be reached by others, so the server needs a token: make one with `changeover tokens add`,"
+            " give --token, or listen on 127.0.0.1"
+        )
 
 
 def _require_extra() -> None:
@@ -130,16 +150,40 @@ def _strong(tokens: list[str]) -> tuple[str, ...]:
 
 def _served(address: str | None, store: str | None, demo: bool) -> tuple[Team, str]:
     """The team, and its store as it is shown."""
-    from changeover.cli.options import store_to_make
+    from changeover.cli.options import VARIABLE, store_of, store_to_make
     from changeover.cli.teams import working_team
     from changeover.stores.store import database_of
 
     if demo:
         from changeover.cli.demo.seeds import demo_team
 
-        chosen = store_to_make(store) if store else None
+        chosen = store_to_make(store) if store or os.environ.get(VARIABLE) else None
         return demo_team(chosen), database_of(chosen).shown if chosen else "a store in memory"
     if address is None:
-        raise typer.BadParameter("which team? Give a file or a module, or --demo", param_hint="TEAM")
+        return _declared(store_of(store))
     team, where = working_team(address, store)
     return team, database_of(where).shown if where else "a store in memory"
+
+
+def _declared(store: Store) -> tuple[Team, str]:
+    """The team that a store declares; raises Mistake if it declares none, or several."""
+    import asyncio
+
+    from changeover.ids import DEFAULT_TEAM
+    from changeover.stores.store import database_of, open_log
+    from changeover.team import Team
+
+    async def names() -> list[str]:
+        log = open_log(store)
+        try:
+            rows = await log.declarations.listed()
+        finally:
+            await log.close()
+        if not any(each.kind == "agent" for each in rows):
+            raise Mistake("the store declares no agents; name a TEAM, or add some with `changeover agents add`")
+        return [each.name for each in rows if each.kind == "team"] or [DEFAULT_TEAM]
+
+    found = asyncio.run(names())
+    if len(found) > 1:
+        raise Mistake(f"the store declares several teams: {', '.join(found)}; name a TEAM")
+    return Team([], name=found[0], store=store), database_of(store).shown

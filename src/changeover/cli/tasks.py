@@ -51,7 +51,7 @@ def list_tasks(
         from changeover.relay.lists import TaskRow
 
         wanted = {name: value for name, value in (("status", status), ("agent", agent)) if value is not None}
-        return await opened.views.listed(TaskRow, wanted, conversation, limit=limit + 1)
+        return await opened.lists.listed(TaskRow, wanted, conversation, limit=limit + 1)
 
     print_list(
         in_store(store, find),
@@ -76,9 +76,9 @@ def show_task(id: IdArgument, store: StoreOption = None, as_json: JsonOption = F
     async def find(opened: OpenStore) -> tuple[Any, list[Any]]:
         from changeover.relay.lists import MessageRow, TaskRow
 
-        if (found := await opened.views.one(TaskRow, id)) is None:
+        if (found := await opened.lists.one(TaskRow, id)) is None:
             raise Mistake(f"there is no task {id!r}; see: changeover tasks list")
-        return found, await opened.views.listed(MessageRow, {"task_id": id}, limit=ALL_ROWS)
+        return found, await opened.lists.listed(MessageRow, {"task_id": id}, limit=ALL_ROWS)
 
     row, messages = in_store(store, find)
     if as_json:

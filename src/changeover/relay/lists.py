@@ -259,8 +259,8 @@ class Page(list[R]):
     """The cursor of the next page; None on the last one."""
 
 
-class Lists(Protocol):
-    """Reads a store; writes nothing."""
+class RecordLists(Protocol):
+    """Reads the records and figures of a store; writes nothing."""
 
     async def listed(
         self,
@@ -282,10 +282,6 @@ class Lists(Protocol):
         """The record with this id."""
         ...
 
-    async def tree(self, conversation: str) -> list[Entry]:
-        """The entries of a conversation and of all below it, by seq."""
-        ...
-
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
         """Every handoff of a conversation and its delegates, in the order of their offers.
 
@@ -301,4 +297,12 @@ class Lists(Protocol):
     @property
     def trials(self) -> Tried:
         """The results of experiments."""
+        ...
+
+
+class Lists(RecordLists, Protocol):
+    """Reads a store, its logs included; writes nothing."""
+
+    async def tree(self, conversation: str) -> list[Entry]:
+        """The entries of a conversation and of all below it, by seq."""
         ...

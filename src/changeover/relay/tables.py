@@ -11,8 +11,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from changeover.facts import Mode
-from changeover.facts import State as HandoffState
 from changeover.routing.experience import Outcome
 from changeover.routing.profile import Profile
 from changeover.routing.statistics import Measured
@@ -23,8 +21,8 @@ class Course(Struct, frozen=True, gc=False):
 
     sender: str
     receiver: str
-    mode: Mode | str
-    state: HandoffState | str
+    mode: str
+    state: str
     offered_at: float
     accepted_at: float | None
     ended_at: float | None

@@ -106,7 +106,7 @@ class Tokens(Protocol):
     """The tokens of a store. Each change is audited."""
 
     async def all(self) -> list[Token]:
-        """All of them, revoked and expired ones included, oldest first."""
+        """All of them without their digests, revoked and expired ones included, oldest first."""
         ...
 
     async def issue(self, wanted: NewToken, *, by: str, token: str = "") -> tuple[Token, str]:

@@ -231,5 +231,7 @@ ROUTES: dict[str, Role] = {
     "GET /audit": Role.ADMIN,
     # a WebSocket
     "WS /live": Role.VIEWER,
+    # calls of the command line, each of which has a role of its own
+    "POST /store/{call}": Role.VIEWER,
 }
 """The role that each route needs, in the order in which paths are matched; a route that is not here cannot be made."""

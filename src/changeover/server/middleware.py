@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections import OrderedDict
 from collections.abc import MutableMapping
 from ipaddress import ip_address
+from traceback import format_exception
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -48,6 +50,7 @@ SECURITY = {
 """Headers of every answer that does not set them itself."""
 
 
+SECRETS = re.compile(r"chg_[\w-]+|(?<=[Bb]earer )\S+|(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
 CLOSE = {"Connection": "close"}
 """Of a request whose body is not read to its end, nothing can follow."""
 
@@ -76,15 +79,40 @@ class Envelope:
         except Exception as error:
             if answered or scope["type"] == "websocket":
                 raise
-            if not isinstance(error, Problem):
-                logger.exception("request %s failed", id)
-            await problem_of(error, id)(scope, receive, enclosed)
+            answer = problem_of(error, id)
+            _log_failure(error, answer.status_code, id)
+            await answer(scope, receive, enclosed)
         finally:
-            if scope["type"] == "http":
-                took = (time.perf_counter() - begun) * 1000
-                # The path without its query: values in it may be private.
-                status = answered[0] if answered else 0
-                logger.info("%s %s %d %.1f ms %s", scope["method"], scope["path"], status, took, id)
+            if scope["type"] == "http" and logger.isEnabledFor(logging.INFO):
+                _log_access(scope, answered[0] if answered else 0, (time.perf_counter() - begun) * 1000)
+
+
+def _log_failure(error: Exception, status: int, id: str) -> None:
+    """Log what the client is not told. While the store cannot be reached, that is one line for each request."""
+    if status == 503:
+        logger.warning("request %s: %s", id, redacted(str(error)))
+    elif status >= 500:
+        logger.error("request %s failed: %s", id, redacted("".join(format_exception(error))))
+
+
+def _log_access(scope: Scope, status: int, took: float) -> None:
+    """Log a request as names and values. The path is without its query, whose values may be private."""
+    state: MutableMapping[str, Any] = scope["state"]
+    user = getattr(state.get("caller"), "user", "")
+    facts = {
+        "method": scope["method"],
+        "path": redacted(scope["path"]),
+        "status": status,
+        "ms": round(took, 1),
+        "user": user,
+        "request": state["request_id"],
+    }
+    logger.info(" ".join(f"{name}={value!r}" for name, value in facts.items()), extra={"facts": facts})
+
+
+def redacted(text: str) -> str:
+    """A text without anything that looks like a token."""
+    return SECRETS.sub("***", text)
 
 
 def _add_headers(message: Message, id: str) -> None:

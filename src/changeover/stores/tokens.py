@@ -36,7 +36,8 @@ class StoredTokens:
         self._table, self._audit, self._now = table, audit, now
 
     async def all(self) -> list[Token]:
-        return sorted((_token(row) for row in await self._table.all()), key=lambda token: token.created_at)
+        found = [replace(_token(row), digest="") for row in await self._table.all()]
+        return sorted(found, key=lambda token: token.created_at)
 
     async def issue(self, wanted: NewToken, *, by: str, token: str = "") -> tuple[Token, str]:
         now = self._now()

@@ -8,14 +8,12 @@ from typing import Literal
 from msgspec import Struct
 
 from changeover.agent.roster import Roster
-from changeover.cli.options import ALL_ROWS
+from changeover.cli.options import ALL_ROWS, OpenStore
 from changeover.cli.terminal.render import when
 from changeover.cli.terminal.run_report import NextCommands
 from changeover.ids import below
 from changeover.relay.lists import ConversationRow, HandoffRow
-from changeover.relay.ports import Log
 from changeover.relay.queue import Queued
-from changeover.stores.views import Views
 
 MAX_ATTEMPTS = Roster({}, "").attempts
 OPEN = ("PENDING", "ACCEPTED", "WORKING")
@@ -35,30 +33,30 @@ class StuckWork(Struct, frozen=True, kw_only=True):
     what_to_do: str
 
 
-async def find_stuck(log: Log, views: Views, commands: NextCommands, now: float) -> list[StuckWork]:
+async def find_stuck(store: OpenStore, commands: NextCommands, now: float) -> list[StuckWork]:
     """All stuck work of a store, oldest first."""
-    tickets = [each for each in await log.queue.tickets() if not each.owner and not each.rests]
+    tickets = [each for each in await store.work.tickets() if not each.owner and not each.rests]
     found = [_stuck_ticket(each, commands, now) for each in tickets]
     waiting = {each.ticket.root for each in tickets}
-    rows = await _unfinished(log, views)
+    rows = await _unfinished(store)
     for row in rows:
         if row.status == "interrupted" or not (row.id in waiting or _has_delegate(row.id, rows)):
             found.append(_stuck_conversation(row, commands))
     known = {each.id for each in found}
     for row in rows:
-        found += [_stuck_handoff(each, row, commands) for each in await _open(views, row) if each.id not in known]
+        found += [_stuck_handoff(each, row, commands) for each in await _open(store, row) if each.id not in known]
     return sorted(found, key=lambda each: each.since)
 
 
-async def _unfinished(log: Log, views: Views) -> list[ConversationRow]:
+async def _unfinished(store: OpenStore) -> list[ConversationRow]:
     """The conversations with outstanding work and no owner."""
-    found = [await views.one(ConversationRow, id) for id in await log.unfinished()]
+    found = [await store.lists.one(ConversationRow, id) for id in await store.work.unfinished()]
     return [row for row in found if row is not None]
 
 
-async def _open(views: Views, row: ConversationRow) -> list[HandoffRow]:
+async def _open(store: OpenStore, row: ConversationRow) -> list[HandoffRow]:
     filters = [{"conversation": row.id, "state": state} for state in OPEN]
-    return [each for wanted in filters for each in await views.listed(HandoffRow, wanted, limit=ALL_ROWS)]
+    return [each for wanted in filters for each in await store.lists.listed(HandoffRow, wanted, limit=ALL_ROWS)]
 
 
 def _has_delegate(conversation: str, rows: Iterable[ConversationRow]) -> bool:

@@ -14,6 +14,7 @@ from changeover.server.resources import (
     routing,
     runs,
     service,
+    store,
     tasks,
     tickets,
     tokens,
@@ -21,4 +22,4 @@ from changeover.server.resources import (
 
 # Conversations after what has longer paths below them: their ids may contain slashes.
 MODULES = (service, docs, runs, contents, figures, live, conversations, tasks, handoffs, tickets, approvals, agents)
-RESOURCES = [each.resource for each in (*MODULES, drawings, routing, declarations, tokens)]
+RESOURCES = [each.resource for each in (*MODULES, drawings, routing, declarations, tokens, store)]

@@ -1,0 +1,132 @@
+"""Store: calls of the store's ports, by which the command line works with a server as with a database."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Path, Request
+from fastapi.responses import Response
+
+from changeover.errors import ConversationNotFound, MisconfiguredError
+from changeover.facts import HandoffRecord
+from changeover.relay.lists import ConversationRow
+from changeover.relay.queue import Queued
+from changeover.relay.tokens import Audited
+from changeover.server.access import Caller, Role
+from changeover.server.problems import Problem
+from changeover.server.resource import Resource, Served, Who
+from changeover.stores.calls import KINDS, Listed, ListedPage, call_of
+from changeover.stores.remote import MEDIA
+from changeover.team import Team
+from changeover.ticket import retry
+
+resource = Resource("store")
+
+CALLS: dict[str, Role] = {
+    "lists.listed": Role.VIEWER,
+    "lists.handoffs": Role.VIEWER,
+    "measures.courses": Role.VIEWER,
+    "measures.expenses": Role.VIEWER,
+    "measures.refused": Role.VIEWER,
+    "measures.opened": Role.VIEWER,
+    "trials.measured": Role.VIEWER,
+    "trials.variants": Role.VIEWER,
+    "agents.all": Role.VIEWER,
+    "agents.put": Role.ADMIN,
+    "agents.switch": Role.ADMIN,
+    "agents.remove": Role.ADMIN,
+    "breakers.listed": Role.VIEWER,
+    "breakers.force": Role.OPERATOR,
+    "breakers.reset": Role.OPERATOR,
+    "experience.outcomes": Role.VIEWER,
+    "experience.capabilities": Role.VIEWER,
+    "experience.unlearned": Role.VIEWER,
+    "experience.reset": Role.ADMIN,
+    "tokens.all": Role.ADMIN,
+    "tokens.issue": Role.ADMIN,
+    "tokens.revoke": Role.ADMIN,
+    "work.unfinished": Role.VIEWER,
+    "work.tickets": Role.VIEWER,
+    "work.retry": Role.OPERATOR,
+}
+"""The role that each call needs; what is not here cannot be called."""
+OWN = frozenset({"lists.listed", "lists.handoffs"})
+"""Calls that show a caller its own conversations only. All others are about the conversations of everybody."""
+AUDITED = frozenset({"agents.put", "agents.switch", "agents.remove", "experience.reset"})
+"""Calls that change declarations; changes of tokens are audited by their port."""
+MOST = 10_001
+"""Records of one page at most."""
+
+Name = Annotated[str, Path(pattern=r"^[a-z]+\.[a-z]+$", max_length=50)]
+
+
+@resource.route("POST /store/{call}", bytes, media=(MEDIA,), refusals={404: "There is no such call", 409: "Refused"})
+async def call_store(call: Name, request: Request, team: Served, who: Who) -> Response:
+    """Call a method of the store; its arguments and its answer are MessagePack. Made for `changeover … --server`."""
+    if call not in CALLS:
+        raise Problem(404, f"there is no call {call!r}; there are: {', '.join(CALLS)}", kind="call-not-found")
+    who.needs(CALLS[call])
+    if call not in OWN and not who.sees_all:
+        raise Problem(403, "this shows the work of all users, and the token is for one of them", kind="forbidden")
+    port, method = call.split(".")
+    made = call_of(port, method)
+    given = made.read_arguments(await request.body())
+    if port == "tokens" and "by" in given:
+        given |= {"by": who.user or given["by"], "token": who.token}
+    if call in AUDITED:
+        subject = given.get("id") or getattr(given.get("profile"), "id", "") or given.get("agent", "")
+        await team.log.audit.note(who.user, call, subject, msgspec.to_builtins(given), token=who.token)
+    answer = await made.answer(getattr(_port(port, team, who), method), given)
+    return Response(answer, media_type=MEDIA)
+
+
+def _port(name: str, team: Team, who: Caller) -> Any:
+    match name:
+        case "lists":
+            return _Reading(team, who)
+        case "work":
+            return _Work(team)
+        case "measures" | "trials":
+            return getattr(team.log.lists, name)
+        case _:
+            return getattr(team.log, name)
+
+
+class _Reading:
+    """Lists, as far as a caller may see them."""
+
+    def __init__(self, team: Team, who: Caller) -> None:
+        self._lists, self._who = team.log.lists, who
+
+    async def listed(self, of: Listed) -> ListedPage:
+        if of.kind not in KINDS or not 1 <= of.limit <= MOST:
+            raise MisconfiguredError(f"a page has a kind ({', '.join(KINDS)}) and a limit of 1 to {MOST}")
+        if of.kind == Audited.__name__:
+            self._who.needs(Role.ADMIN)
+        wanted = of.wanted if self._who.sees_all else {**of.wanted, "user": self._who.user}
+        options = {"limit": of.limit, "sort": of.sort, "cursor": of.cursor}
+        page: Any = await self._lists.listed(KINDS[of.kind], wanted, of.within, of.roots, **options)  # type: ignore[arg-type]
+        return ListedPage([msgspec.Raw(msgspec.msgpack.encode(item)) for item in page], page.next)
+
+    async def handoffs(self, conversation: str) -> list[HandoffRecord]:
+        row = await self._lists.one(ConversationRow, conversation)
+        if row is None or not self._who.sees(row.user):
+            raise ConversationNotFound(conversation)
+        return await self._lists.handoffs(conversation)
+
+
+class _Work:
+    """Work that waits in the store of a team."""
+
+    def __init__(self, team: Team) -> None:
+        self._team = team
+
+    async def unfinished(self) -> list[str]:
+        return await self._team.log.unfinished()
+
+    async def tickets(self, ticket: str | None = None) -> list[Queued]:
+        return await self._team.log.queue.tickets(ticket)
+
+    async def retry(self, ticket: str) -> bool:
+        return await retry(self._team.log, ticket)

@@ -1,0 +1,185 @@
+"""Every store command prints the same by `--store` and by `--server`, on the same data and with a real server."""
+
+import asyncio
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from changeover import Team
+from changeover.stores.store import Store, open_log
+from tests.cli.process import Done, changeover
+from tests.databases import empty_file
+from tests.server.desk import team as desk
+from tests.server.process import ADMIN, Server, serving
+
+
+async def filled(url: str) -> str:
+    """Fill a store: a run that is over, one that waits for a person, one that waits for a worker, one that failed, and
+    an open breaker. Returns the id of the request."""
+    team = Team(desk.declared.members, name="desk", start="triage", model=desk.declared.model, store=Store(url))
+    for id, text, user in (
+        ("ada", "hello", "ada"),
+        ("bob", "a refund", "bob"),
+        ("eve", "fail", "eve"),
+        ("kim", "research", "kim"),
+    ):
+        try:
+            await team.run(text, conversation=id, user=user)
+        except Exception:
+            assert id == "eve"
+    [request] = await team.approvals()
+    await team.force_breaker("manager")
+    for agent in ("research", "nobody"):
+        await team.log.agents.switch(agent, True)
+    await team.measure("ada", "stars", 5)
+    await team.close()
+    return request.id
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    url = f"sqlite:///{empty_file(tmp_path_factory.mktemp('stores') / 'store.db')}"
+    asyncio.run(filled(url))
+    return url
+
+
+@pytest.fixture(scope="module")
+def server(store: str) -> Iterator[Server]:
+    with serving(store, "--token", ADMIN) as found:
+        yield found
+
+
+HANDOFF = "bob:3.0"
+COMMANDS = [
+    "conversations list",
+    "conversations list --json --delegates --limit 2",
+    "conversations list --status waiting",
+    "tasks list --json",
+    "tasks list --agent billing --conversation bob",
+    "tasks show bob#5",
+    "tasks show nobody#5",
+    "handoffs list",
+    "handoffs list --state WORKING --json",
+    f"handoffs show {HANDOFF}",
+    "handoffs show nothing",
+    "handoffs stuck",
+    f"handoffs retry {HANDOFF}",
+    "handoffs retry nothing",
+    "approvals list",
+    "approvals list --status all --json",
+    "agents list",
+    "agents list --team tests/server/desk.py:team --json",
+    "agents disable research",
+    "agents enable research",
+    "agents disable nobody",
+    "agents add helper --description Helps --capability help",
+    "agents show helper",
+    "agents show nobody",
+    "agents remove helper",
+    "agents add helper --max-concurrency 2",
+    "breakers list --json",
+    "breakers open research",
+    "breakers reset research",
+    "router list",
+    "router reset",
+    "metrics --json",
+    "metrics --window 1h",
+    "experiments list",
+    "experiments show nothing",
+    "graph bob",
+    "graph bob --format mermaid",
+    "graph nobody",
+    "tokens list",
+    "tokens revoke nobody",
+    "tokens add ada --role worker",
+]
+
+BEFORE = {"breakers reset research": "breakers open research"}
+"""What makes a command that changes the store do the same a second time."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_prints_the_same_by_a_store_and_by_a_server(command: str, store: str, server: Server):
+    by_store = changeover(*command.split(), CHANGEOVER_STORE=store)
+    if before := BEFORE.get(command):
+        assert changeover(*before.split(), CHANGEOVER_STORE=store).returncode == 0
+    by_server = changeover(*command.split(), CHANGEOVER_SERVER=server.url, CHANGEOVER_TOKEN=ADMIN)
+    assert shown(by_server) == shown(by_store)
+    assert by_store.stdout or by_store.stderr
+
+
+def shown(done: Done) -> tuple[str, str, int]:
+    """What a command said, without the time at which it was asked for figures."""
+    return re.sub(r'"until": "[^"]*"', "", done.stdout), done.stderr, done.returncode
+
+
+def test_the_table_has_every_store_command():
+    from typer.main import get_command
+
+    from changeover.cli import app
+
+    def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+        for name, each in getattr(command, "commands", {}).items():
+            yield from walk(each, (*path, name))
+        if any("--server" in each.opts for each in command.params):
+            yield " ".join(path)
+
+    told = {each for each in walk(get_command(app)) if not any(line.startswith(each) for line in COMMANDS)}
+    assert told == set()
+
+
+def test_a_token_that_is_made_by_the_server_is_known_to_the_store(store: str, server: Server):
+    made = changeover("tokens", "add", "ada", "--role", "viewer", "--server", server.url, CHANGEOVER_TOKEN=ADMIN)
+    assert made.returncode == 0, made.stderr
+    secret = made.stdout.strip()
+
+    async def holder() -> str:
+        log = open_log(Store(store))
+        try:
+            return (await log.tokens.holder(secret)).user
+        finally:
+            await log.close()
+
+    assert asyncio.run(holder()) == "ada"
+    assert "it is shown once" in made.stderr
+
+
+def test_a_server_without_a_valid_token_says_what_to_give(server: Server):
+    for token in ("", "chg_nobody_x"):
+        done = changeover("conversations", "list", "--server", server.url, CHANGEOVER_TOKEN=token)
+        assert done.returncode == 1
+        assert f"the server {server.url} refuses: " in done.stderr
+        assert "give a token as CHANGEOVER_TOKEN" in done.stderr
+
+
+def test_a_server_that_is_down_or_none_is_reported_in_one_line(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    expected = {
+        f"http://127.0.0.1:{port}": f"the server http://127.0.0.1:{port} cannot be reached",
+        f"127.0.0.1:{port}": f"write http://127.0.0.1:{port}",
+        "http://": "is not the address of a server",
+        "http://a:b": "has no valid port",
+        "http://ada:secret@localhost": "is not the address of a server",
+    }
+    for address, message in expected.items():
+        done = changeover("tasks", "list", "--server", address, at=tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_is_no_changeover_server_is_reported(server: Server):
+    done = changeover("tasks", "list", "--server", f"{server.url}/elsewhere", CHANGEOVER_TOKEN=ADMIN)
+    assert done.returncode == 1
+    assert "no changeover server" in done.stderr or "Not Found" in done.stderr
+
+
+def test_a_given_store_wins_over_the_server_of_the_environment(store: str):
+    done = changeover("conversations", "list", "--store", store, CHANGEOVER_SERVER="http://127.0.0.1:1")
+    assert done.returncode == 0, done.stderr
+    assert "ada" in done.stdout
