@@ -41,8 +41,8 @@ class Crowd:
 
     def __init__(self, url: str) -> None:
         self._api = f"{url}/api/v1"
-        # The server closes a connection that was idle for five seconds.
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=2.0)
+        # No connection is used twice: on busy cores the server may close an idle one as the next request is sent.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         self._client = httpx.AsyncClient(timeout=LONGEST, limits=limits)
         self._begun: asyncio.Queue[str | None] = asyncio.Queue()
         self._delays: list[float] = []

@@ -19,6 +19,7 @@ from changeover.relay.ports import Log
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, ScriptedModel, hands_off, says
 from tests.any_store import any_store, postgres, shared_store, sqlite_file
+from tests.stores.entries import query
 
 __all__ = ["any_store", "postgres", "shared_store", "sqlite_file"]
 
@@ -241,6 +242,8 @@ async def test_what_a_second_process_adds_and_removes_holds_from_the_next_run_on
         assert (await team.run("fourth", conversation="c")).output == "desk: "
         told = [message.text for message in model.requests[-1].messages if "no longer" in message.text]
         assert told == ["no longer available: agent 'billing', tool 'get_order'"]
+        noted = "SELECT content FROM messages WHERE kind = 'status_change'"
+        assert [row[0] for row in query(shared_store, noted)] == told
         assert await editions(team, "c") == [0, 1, 1, 2]
 
 
@@ -302,3 +305,16 @@ async def test_a_team_whose_code_does_not_fit_new_rows_goes_on_as_it_was_and_log
     assert (await team.run("hello")).output == "desk: handoff"
     for each in (editor, team):
         await each.close()
+
+
+async def test_a_document_that_is_refused_opens_no_connection(store: str | Log):
+    team = Team([Agent("desk")], model=ScriptedModel(echo), store=store)
+    server = {"type": "mcp_server", "command": ["no-such-program"]}
+    with pytest.raises(MisconfiguredError, match="nobody"):
+        await team.declarations.write(
+            [Edit("tool", "shop", server), Edit("agent", "sales", {"tools": ["shop"], "handoffs": ["nobody"]})]
+        )
+    world = await team.engine.world()
+    assert world.connections is not None
+    assert not world.connections.serves
+    await team.close()

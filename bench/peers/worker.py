@@ -10,7 +10,6 @@ import asyncio
 import gc
 import json
 import os
-import resource
 import sqlite3
 import sys
 import tempfile
@@ -130,8 +129,9 @@ async def resume(adapter: str, folder: str) -> Figures:
 
 
 def peak() -> float:
-    """The largest resident size of this process so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """The largest resident size of this process so far, in MiB; `getrusage` would count its parent's too."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
 
 
 def size(folder: Path) -> int:

@@ -52,16 +52,17 @@ class Union:
 
     def world(self, edition: int, rows: Sequence[Declaration]) -> World:
         """The team of an edition with these rows; raises MisconfiguredError with all faults."""
-        self._last = world = self._assembled(edition, rows)
+        shared = self._code.connections if isinstance(self._code.connections, Connections) else None
+        self._last = world = self._assembled(edition, rows, shared)
         for line in self._overruled(rows):
             logger.warning("%s", line)
         return self._watch(world) if self._watch else world
 
     def check(self, rows: Sequence[Declaration]) -> None:
         """Raise MisconfiguredError with all faults if the code and these rows are no team."""
-        self._assembled(0, rows)
+        self._assembled(0, rows, None)  # connections of its own, which are never opened
 
-    def _assembled(self, edition: int, rows: Sequence[Declaration]) -> World:
+    def _assembled(self, edition: int, rows: Sequence[Declaration], shared: Connections | None) -> World:
         gone = {each.name: _stand_in(each) for each in rows if _is(each, "agent", False) and each.name not in self._ids}
         found = self._read(rows, [*self._declared.members, *gone.values()])
         own = [member for member in found.members if member.id not in self._ids]
@@ -69,7 +70,6 @@ class Union:
         named = {id for member in own for id in _named(member)} | _in_rules(options.get("rules", ()))
         absent = {id: member for id, member in gone.items() if id in named}
         members = (*self._declared.members, *own, *absent.values())
-        shared = self._code.connections if isinstance(self._code.connections, Connections) else None
         new = assemble(dataclasses.replace(self._declared, members=members, **options), shared)
         roster = roster_over(new.roster, {}, frozenset(absent))
         return replace(

@@ -55,7 +55,7 @@ class Worker:
         name: str = "",
         news: Callable[[News], None] | None = None,
     ) -> None:
-        faults = [*_faults(team, agents), *_number_faults(concurrency, lease, grace)]
+        faults = [*_faults(team, agents, begins=False), *_number_faults(concurrency, lease, grace)]
         if faults:
             raise MisconfiguredError(*faults)
         self._team, self._agents, self._concurrency = team, tuple(agents), concurrency
@@ -176,8 +176,9 @@ def _number_faults(concurrency: int, lease: float, grace: float) -> list[str]:
     ]
 
 
-def _faults(team: Team, agents: Sequence[str]) -> list[str]:
-    """Faults of the agents that a worker is to serve. An agent that is not known yet may be declared in the store."""
+def _faults(team: Team, agents: Sequence[str], begins: bool = True) -> list[str]:
+    """Faults of the agents that a worker is to serve. Before it begins, one that is not known may be declared in the
+    store."""
     if not isinstance(team, Team):
         return [f"team={team!r} is not a Team(…)"]
     if isinstance(agents, str) or not agents:
@@ -185,7 +186,7 @@ def _faults(team: Team, agents: Sequence[str]) -> list[str]:
     found, seats = [], team.roster.seats
     for agent in agents:
         seat = seats.get(agent)
-        if seat is None and team.declared.store is None:
+        if seat is None and (begins or team.declared.store is None):
             found.append(str(UnknownAgentError(agent, list(seats))))
         elif not isinstance(seat, Seat | Function | None):
             found.append(f"{agent!r} is a person, whom no worker can serve")

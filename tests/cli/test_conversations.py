@@ -39,7 +39,7 @@ def test_in_a_pipe_there_are_no_control_characters_and_nothing_is_cut(seen: dict
 
 def test_conversations_are_roots_unless_delegates_are_asked_for(seen: dict[str, Done]):
     head, line = seen["conversations"].stdout.splitlines()
-    assert head.split() == ["conversation", "status", "agent", "handoffs", "updated"]
+    assert head.split() == ["conversation", "status", "agent", "handoffs", "updated", "title"]
     assert line.split()[:4] == ["ada", "waiting", "billing", "2"]
     assert [line.split()[0] for line in seen["with delegates"].stdout.splitlines()[1:]] == ["ada/6.0"]
 

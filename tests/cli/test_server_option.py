@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from changeover import Team
 from changeover.stores.store import Store, open_log
 from tests.cli.process import Done, changeover
 from tests.databases import empty_file
@@ -20,7 +19,7 @@ from tests.server.process import ADMIN, Server, serving
 async def filled(url: str) -> str:
     """Fill a store: a run that is over, one that waits for a person, one that waits for a worker, one that failed, and
     an open breaker. Returns the id of the request."""
-    team = Team(desk.declared.members, name="desk", start="triage", model=desk.declared.model, store=Store(url))
+    team = desk.on(url)
     for id, text, user in (
         ("ada", "hello", "ada"),
         ("bob", "a refund", "bob"),
@@ -57,7 +56,8 @@ HANDOFF = "bob:3.0"
 COMMANDS = [
     "conversations list",
     "conversations list --json --delegates --limit 2",
-    "conversations list --status waiting",
+    "conversations list --status waiting --user bob",
+    "conversations list --search REFUND",
     "tasks list --json",
     "tasks list --agent billing --conversation bob",
     "tasks show bob#5",

@@ -132,7 +132,7 @@ async def test_a_slow_body_and_slow_headers_are_cut_off():
         patient = type("Patient", (PatientProtocol,), {"patience": 0.2})
         config = uvicorn.Config(door.app, port=0, http=patient, log_config=None, lifespan="off")
         addresses: asyncio.Queue[str] = asyncio.Queue()
-        server = Process(config, addresses.put_nowait, door.app.state.live.stop)
+        server = Process(config, addresses.put_nowait, door.app.state.live)
         serving = asyncio.create_task(server.serve())
         port = int((await addresses.get()).rpartition(":")[2])
         try:

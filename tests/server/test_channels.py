@@ -3,9 +3,11 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from inspect import iscoroutinefunction
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
 
 from changeover import Agent, Team
 from changeover.errors import StoreUnavailable
@@ -14,7 +16,7 @@ from changeover.relay.stream import TextDelta
 from changeover.server import live
 from changeover.server.live import Live, Outbox, notice
 from changeover.server.problems import Problem
-from changeover.server.resources import streams
+from changeover.server.resources import RESOURCES, streams
 from changeover.server.resources.runs import outcome_in
 from changeover.server.resources.streams import EventStream
 from changeover.stores.memory.log import MemoryLog
@@ -163,3 +165,13 @@ async def test_a_client_that_reads_nothing_for_long_is_dropped(monkeypatch):
     with pytest.raises(TimeoutError):
         await EventStream(reader, lambda outbox, stack: None)({}, receive, send)
     assert not reader._outboxes
+
+
+def test_no_request_waits_for_a_thread():
+    routes = [route for resource in RESOURCES for route in resource.router.routes]
+    pending = [route.dependant for route in routes if isinstance(route, APIRoute)]
+    assert len(pending) > 30
+    while pending:
+        each = pending.pop()
+        assert each.call is None or iscoroutinefunction(each.call), f"{each.call} is not async"
+        pending += each.dependencies

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from changeover.cli.exits import one_line
 from changeover.cli.options import ALL_ROWS, JsonOption, LimitOption, OpenStore, StoreOption, in_store
 from changeover.cli.terminal.help import App, among
 
@@ -19,13 +20,21 @@ app = App("List conversations.")
 
 
 @app.command("list")
-def list_conversations(
+def list_conversations(  # noqa: PLR0913 - each is a declared option
     status: Annotated[
         Status | None,
         typer.Option(
             "--status", metavar="STATUS", help=f"Only those with this status. {among(Status)}", show_default=False
         ),
     ] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="NAME", help="Only those of this user.", show_default=False)
+    ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option("--search", metavar="TEXT", help="Only those with this text in title or id.", show_default=False),
+    ] = None,
+    *,
     delegates: Annotated[bool, typer.Option("--delegates", help="Include the conversations of delegates.")] = False,
     limit: LimitOption = 20,
     store: StoreOption = None,
@@ -37,7 +46,8 @@ def list_conversations(
     async def find(opened: OpenStore) -> list[Any]:
         from changeover.relay.lists import ConversationRow
 
-        wanted = {"status": status} if status else {}
+        given = {"status": status, "user": user, "text": search}
+        wanted = {name: value for name, value in given.items() if value is not None}
         rows = await opened.lists.listed(ConversationRow, wanted, limit=limit + 1, roots=not delegates)
         return [await _with_all_handoffs(opened.lists, row) for row in rows]
 
@@ -51,6 +61,8 @@ def list_conversations(
             "agent": row.agent,
             "handoffs": str(row.handoffs),
             "updated": when(row.updated_at),
+            "user": one_line(row.user),
+            "title": one_line(row.title),
         },
         "no conversations",
     )

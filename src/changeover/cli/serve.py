@@ -69,7 +69,7 @@ def serve(  # noqa: PLR0913 - each is a declared option
         float, typer.Option("--rate", metavar="N", min=0, help="Requests a second per client; 0 for no limit.")
     ] = 200.0,
 ) -> None:
-    """Serve a team over HTTP, under /api/v1, with pages for people.
+    """Serve a team over HTTP: pages for people, and the API under /api/v1.
 
     Without TEAM it serves the team that the store declares.
 

@@ -208,6 +208,8 @@ ROUTES: dict[str, Role] = {
     "POST /agents/{id}/enable": Role.ADMIN,
     "POST /agents/{id}/disable": Role.ADMIN,
     "GET /agents/{id}": Role.VIEWER,
+    "GET /tools": Role.VIEWER,
+    "POST /tools/{id}/test": Role.ADMIN,
     "GET /graph": Role.VIEWER,
     "GET /router/capabilities": Role.VIEWER,
     "GET /router/learned": Role.VIEWER,

@@ -76,6 +76,7 @@ EXAMPLES: dict[str, Any] = {
     "SignIn": {"token": "chg_k3v9_SECRET"},
     "Ticket": TICKET,
     "Title": {"title": "Order 1042, charged twice"},
+    "ToolTest": {"arguments": {"amount": 24.95}},
     "Wanted": {"agent": "research", "limit": 1, "lease": 60.0, "by": "node-worker"},
     "WantedContext": {"claim": CLAIM, "context": "context://0f343b0931126a20f133d67c2b018a3b"},
     "WantedToken": {"user": "ana", "role": "operator", "approval_roles": ["manager"]},

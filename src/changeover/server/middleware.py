@@ -143,6 +143,8 @@ class Gate:
         await self._app(scope, self._bounded(scope, receive, headers), send)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > self._settings.head:
+            raise Problem(431, f"headers may have {self._settings.head:,} bytes", kind="too-large", headers=CLOSE)
         host = headers.get("host", "")
         if "*" not in self._hosts and not self._answers_to(_name(host)):
             raise Problem(421, "this server does not answer to that host name; see --allow-host", kind="wrong-host")

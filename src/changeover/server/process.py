@@ -17,8 +17,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from changeover.server.live import Live
 from changeover.server.settings import Settings
 
-LARGEST_HEAD = 32 * 1024
-"""Bytes of a request's line and headers."""
 GRACE = 2
 """Seconds that open streams have to end when the server stops."""
 
@@ -106,7 +104,7 @@ async def serve(app: FastAPI, settings: Settings, listens: Callable[[str], None]
         log_config=None,
         access_log=False,
         server_header=False,
-        h11_max_incomplete_event_size=LARGEST_HEAD,
+        h11_max_incomplete_event_size=settings.head,
         timeout_graceful_shutdown=GRACE,
         **options,
     )

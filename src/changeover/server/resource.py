@@ -35,6 +35,7 @@ REFUSALS: Mapping[int, str] = {
     421: "Wrong host name",
     422: "The body or a parameter does not fit",
     429: "Too many requests",
+    431: "The headers are too large",
     503: "The store cannot be reached; try again",
 }
 """What every route may answer instead."""
@@ -96,17 +97,18 @@ def _needed(role: Role) -> Callable[[Request], Any]:
     return check
 
 
-def _team(request: Request) -> Team:
+# Async although nothing is awaited: FastAPI would run plain functions on other threads.
+async def _team(request: Request) -> Team:
     team: Team = request.app.state.team
     return team
 
 
-def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> Caller:
     caller: Caller = request.state.caller
     return caller
 
 
-def _keeper(request: Request) -> Doorkeeper:
+async def _keeper(request: Request) -> Doorkeeper:
     keeper: Doorkeeper = request.app.state.doorkeeper
     return keeper
 
@@ -122,7 +124,7 @@ Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_le
 """The same key gives the same answer, and nothing is done twice."""
 
 
-def _paging(
+async def _paging(
     limit: Annotated[int, Query(ge=1, le=1_000, description="Items of a page.")] = 50,
     sort: Annotated[str, Query(max_length=40, description="An order of the list; `-` puts the greatest first.")] = "",
     cursor: Annotated[str | None, Query(max_length=1_000, description="`next` of the page before.")] = None,

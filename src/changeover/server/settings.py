@@ -22,6 +22,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Origins of pages, such as "https://desk.example.org", that may call the API from another host."""
     body: int = 32 * 1024 * 1024
     """Bytes of a request's body; files that go with a message may have 20 MB, which are 27 MB as Base64."""
+    head: int = 32 * 1024
+    """Bytes of the headers of a request."""
     rate: float = 200.0
     """Requests a second that one client may make over time; 0 for no limit."""
     burst: int = 1_000

@@ -131,6 +131,11 @@ class RunStarted(Recordable, frozen=True, tag="run_started"):
     withdrawn: tuple[str, ...] = ()
     """What the store has ceased to declare since the last run, such as "agent 'billing'"; the model is told."""
 
+    @property
+    def notice(self) -> str:
+        """What the model and people are told of what was withdrawn."""
+        return f"no longer available: {', '.join(self.withdrawn)}"
+
 
 class Checked(Struct, frozen=True, omit_defaults=True, gc=False):
     """What checks made of an answer before it was recorded."""

@@ -82,7 +82,7 @@ def begin(state: State, event: RunStarted) -> None:
     else:
         state.limits = {}
     if event.withdrawn:
-        state.add(Note(f"no longer available: {', '.join(event.withdrawn)}", "changeover"))
+        state.add(Note(event.notice, "changeover"))
     state.add(User(spoken.text, author_of(spoken), spoken.files))
     run = Run(state.id, id, spoken, state.at, len(state.handoffs), Thinking(str(state.position)))
     run.agents.add(event.agent)

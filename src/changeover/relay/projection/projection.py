@@ -91,6 +91,8 @@ def _begin(sheet: Sheet, event: RunStarted) -> None:
         sheet.quote(sheet.heard.pop(event.run), event.run, task)
     else:
         sheet.rows["given_messages"].append((task, sheet.id, event.run))
+    if event.withdrawn:
+        sheet.say(("status_change", event.notice, task, event.agent, None))
 
 
 def _reply(sheet: Sheet, event: ModelReplied) -> None:

@@ -18,8 +18,9 @@ from changeover.server.resources import (
     tasks,
     tickets,
     tokens,
+    tools,
 )
 
 # Conversations after what has longer paths below them: their ids may contain slashes.
 MODULES = (service, docs, runs, contents, figures, live, conversations, tasks, handoffs, tickets, approvals, agents)
-RESOURCES = [each.resource for each in (*MODULES, drawings, routing, declarations, tokens, store)]
+RESOURCES = [each.resource for each in (*MODULES, drawings, routing, declarations, tokens, tools, store)]

@@ -117,7 +117,7 @@ class Answering(Struct, frozen=True):
     """Keeps what models write until the caller reads along, if it says that it will."""
 
 
-def _answering(request: Request, wait: Wait = False, prefer: Prefer = None, follow: Follow = False) -> Answering:
+async def _answering(request: Request, wait: Wait = False, prefer: Prefer = None, follow: Follow = False) -> Answering:
     live: Live = request.app.state.live
     streams = EVENT_STREAM in request.headers.get("accept", "")
     return Answering(_patience(wait, prefer), live if streams else None, live if follow else None)

@@ -1,0 +1,101 @@
+"""The command `serve`: what it refuses, its demo, and an app below a prefix."""
+
+import asyncio
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from typer.testing import CliRunner
+
+from changeover.cli import app
+from changeover.cli.demo.seeds import SEEDS, demo_team, sow
+from changeover.guards.approval import Approve
+from changeover.relay.lists import ApprovalRow, ConversationRow
+from changeover.server import Settings
+from tests.server.door import opened
+from tests.server.process import Server
+
+DESK = "tests/server/desk.py:team"
+
+
+def refused(*words: str) -> str:
+    """What `serve` says when it does not start."""
+    done = CliRunner().invoke(app, ["serve", *words], env={"CHANGEOVER_STORE": "", "CHANGEOVER_TOKEN": ""})
+    assert done.exit_code == 1, done.output
+    return " ".join(done.output.split())
+
+
+def test_a_server_that_others_reach_needs_a_token(sqlite_file: Path):
+    said = refused(DESK, "--host", "0.0.0.0", "--store", str(sqlite_file))
+    assert "0.0.0.0 can be reached by others, so the server needs a token" in said
+
+
+def test_a_token_that_could_be_guessed_is_refused(sqlite_file: Path):
+    assert "20 characters or more" in refused(DESK, "--token", "secret", "--store", str(sqlite_file))
+
+
+def test_without_a_team_the_store_has_to_declare_one(sqlite_file: Path):
+    assert "the store declares no agents" in refused("--store", str(sqlite_file))
+
+
+async def test_the_demo_tells_the_same_conversations_each_time_and_goes_on_with_them():
+    async with demo_team(None) as team:
+        await sow(team)
+        await sow(team)
+        rows = await team.log.lists.listed(ConversationRow, roots=True)
+        assert [(each.id, each.status) for each in rows] == [
+            ("refund-waits", "waiting"),
+            ("second-thoughts", "cancelled"),
+            ("outage", "failed"),
+            ("plans", "completed"),
+            ("order-1042", "completed"),
+        ]
+        assert {each.id for each in rows} == {each.id for each in SEEDS}
+        [request] = await team.log.lists.listed(ApprovalRow, {"status": "pending"})
+        await team.decide(request.id, Approve(), by="ana")
+        assert (await team.resume("refund-waits")).text.startswith("Done: 24.95 EUR")
+        assert (await team.run("Compare the Basic plan with the Team plan", conversation="order-1042")).status
+
+
+async def test_a_mounted_app_keeps_its_cookies_and_links_below_its_prefix():
+    async with opened(Settings(open_access=True)) as door:
+        mounted = Starlette(routes=[Mount("/desk", door.app)])
+        transport = httpx.ASGITransport(mounted)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost/desk") as client:
+            answer = await client.get("/api/v1/me")
+            assert "path=/desk;" in answer.headers["set-cookie"].lower()
+            assert (await client.get("/")).headers["location"] == "/desk/chat"
+            assert (await client.get("/api/v1/version")).json()["team"] == "desk"
+
+
+async def test_a_tool_is_tried_out_as_an_agent_would_call_it():
+    async with opened(Settings(open_access=True)) as door, door.client() as client:
+        tools = (await client.get("/tools")).json()["items"]
+        assert [(each["name"], each["agents"]) for each in tools][-1] == ("refund", ["billing"])
+        tried = await client.post("/tools/refund/test", json={"arguments": {"amount": 3}})
+        assert tried.json() == {"ok": True, "text": "3.00 EUR sent back"}
+        assert (await client.post("/tools/refund/test", json={"arguments": {"amount": "much"}})).status_code == 422
+        assert (await client.post("/tools/refund/test", json={"agent": "triage"})).status_code == 404
+        assert (await client.get("/audit")).json()["items"][0]["action"] == "tool.test"
+
+
+@pytest.mark.parametrize("header", ["X-Large", "Cookie"])
+def test_headers_that_are_too_large_are_refused(server: Server, header: str):
+    with server.client() as client:
+        assert client.get("/version", headers={header: "x" * 100_000}).status_code in (400, 431)
+        assert client.get("/version").status_code == 200
+
+
+async def test_the_result_of_many_callers_at_once_is_right(server: Server):
+    """Waiting callers do not hinder each other."""
+
+    async def ask(client: httpx.AsyncClient, number: int) -> str:
+        said = {"id": f"many-{number}", "text": f"hello {number}"}
+        return str((await client.post("/conversations", params={"wait": True}, json=said)).json()["conversation"])
+
+    headers = dict(server.client().headers)
+    async with httpx.AsyncClient(base_url=f"{server.url}/api/v1", headers=headers, timeout=30) as client:
+        found = await asyncio.gather(*(ask(client, number) for number in range(20)))
+    assert found == [f"many-{number}" for number in range(20)]
