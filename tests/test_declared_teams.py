@@ -261,25 +261,30 @@ async def test_an_agent_that_another_process_has_just_declared_can_be_named(shar
         await team.close()
 
 
-async def test_a_worker_elsewhere_serves_an_agent_that_only_the_store_declares(shared_store: str):
-    script = {"desk": [hands_off("billing", "Charged twice.")], "billing": [says("Sent back.")]}
-    front = Team([Agent("desk")], model=ScriptedModel(script), store=shared_store)
-    await front.declarations.put("agent", "billing", {"pull": True, "instructions": "Refund."})
-    back = Team([Agent("clerk")], model=ScriptedModel(script), store=shared_store)
-    worker = Worker(back, ["billing"], lease=5.0)
-    serving = asyncio.ensure_future(worker.run())
+WORKER = """
+import asyncio, sys
+from changeover import Agent, Team, Worker
+from changeover.testing import ScriptedModel, says
+
+team = Team([Agent("clerk")], model=ScriptedModel({"billing": [says("Sent back.")]}), store=sys.argv[1])
+asyncio.run(Worker(team, ["billing"], lease=5.0).run())
+"""
+
+
+async def test_a_worker_process_serves_an_agent_that_only_the_store_declares(shared_store: str):
+    model = ScriptedModel({"desk": [hands_off("billing", "Charged twice.")]})
+    team = Team([Agent("desk")], model=model, store=shared_store)
+    await team.declarations.put("agent", "billing", {"pull": True, "instructions": "Refund."})
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, shared_store, cwd=ROOT)
     try:
-        waiting = await front.run("I was charged twice!", conversation="c")
-        assert waiting.status == "waiting"
-        [ticket] = waiting.pending
+        [ticket] = (await team.run("I was charged twice!", conversation="c")).pending
         assert isinstance(ticket, Ticket)
-        done = await front.result(ticket, timeout=10)
+        done = await team.result(ticket, timeout=30)
         assert (done.result, done.agent) == ("Sent back.", "billing")
     finally:
-        worker.stop()
-        await serving
-        for team in (front, back):
-            await team.close()
+        process.kill()
+        await process.wait()
+        await team.close()
 
 
 async def test_a_worker_for_an_agent_that_is_declared_nowhere_is_refused_when_it_begins(shared_store: str):

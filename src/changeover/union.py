@@ -63,8 +63,9 @@ class Union:
         self._assembled(0, rows, None)  # connections of its own, which are never opened
 
     def _assembled(self, edition: int, rows: Sequence[Declaration], shared: Connections | None) -> World:
-        gone = {each.name: _stand_in(each) for each in rows if _is(each, "agent", False) and each.name not in self._ids}
-        found = self._read(rows, [*self._declared.members, *gone.values()])
+        gone = stand_ins(rows, self._declared.members)
+        modules = ToolModules(self._declared.tool_modules)
+        found = read_rows(rows, self._declared.name, modules, self._declared.members)
         own = [member for member in found.members if member.id not in self._ids]
         options = self._options(found.options, gone)
         named = {id for member in own for id in _named(member)} | _in_rules(options.get("rules", ()))
@@ -80,12 +81,6 @@ class Union:
             toolkits={**new.toolkits, **_unchanged(new, self._last, self._last.toolkits)},
             clock=self._code.clock,
         )
-
-    def _read(self, rows: Sequence[Declaration], beside: Sequence[Member]) -> TeamDocument:
-        settings = _documents(rows, "team").get(self._declared.name, {})
-        sections = {section: _documents(rows, kind) for section, kind in SECTIONS.items()}
-        gone = {section: [each.name for each in rows if _is(each, kind, False)] for section, kind in SECTIONS.items()}
-        return team_of({**settings, **sections}, SOURCE, ToolModules(self._declared.tool_modules), beside, gone)
 
     def _options(self, given: Mapping[str, Any], gone: Mapping[str, Member]) -> dict[str, Any]:
         """The settings of the store that code leaves open; a start agent that is gone is not one."""
@@ -111,6 +106,31 @@ class Union:
             if what not in self._warned:
                 self._warned.add(what)
                 yield f"{what} is declared in code and in the store; the code holds"
+
+
+def read_rows(
+    rows: Sequence[Declaration], team: str, modules: ToolModules, beside: Sequence[Member] = ()
+) -> TeamDocument:
+    """What these rows declare for the team of this name; raises MisconfiguredError with all faults."""
+    others = [*beside, *stand_ins(rows, beside).values()]
+    return team_of(document_of(rows, team), SOURCE, modules, others, withdrawn(rows))
+
+
+def document_of(rows: Sequence[Declaration], team: str) -> dict[str, Any]:
+    """The rows that are enabled as one document: settings of the team of this name, agents, tools and skills."""
+    sections = {section: _documents(rows, kind) for section, kind in SECTIONS.items()}
+    return {**_documents(rows, "team").get(team, {}), **sections}
+
+
+def withdrawn(rows: Sequence[Declaration]) -> dict[str, list[str]]:
+    """The names of what is disabled or removed, by section: documents may still name it."""
+    return {section: [each.name for each in rows if _is(each, kind, False)] for section, kind in SECTIONS.items()}
+
+
+def stand_ins(rows: Sequence[Declaration], code: Sequence[Member]) -> dict[str, Member]:
+    """Members in the place of agents that are disabled or removed, by id, apart from those that code declares."""
+    ids = {member.id for member in code}
+    return {each.name: _stand_in(each) for each in rows if _is(each, "agent", False) and each.name not in ids}
 
 
 def _unchanged(new: World, last: World, found: Mapping[str, T]) -> dict[str, T]:

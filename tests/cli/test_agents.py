@@ -23,7 +23,7 @@ agents:
 
 
 BILLING = (
-    *("agents", "add", "billing", "--description", "Sends money back.", "--capability", "refunds"),
+    *("agents", "describe", "billing", "--description", "Sends money back.", "--capability", "refunds"),
     *("--capability", "invoices", "--specialization", "money", "--example", "I was charged twice"),
     *("--max-concurrency", "2"),
 )
@@ -47,7 +47,7 @@ def test_a_profile_is_stored_and_shown(shop: Path):
         {
             "upgrade": ("db", "upgrade"),
             "nothing": ("agents", "list"),
-            "add": BILLING,
+            "describe": BILLING,
             "json": ("agents", "show", "billing", "--json"),
             "show": ("agents", "show", "billing"),
             "list": ("agents", "list"),
@@ -56,7 +56,7 @@ def test_a_profile_is_stored_and_shown(shop: Path):
     )
     assert (done["nothing"].returncode, done["nothing"].stdout) == (0, "")
     assert done["nothing"].stderr == "no agents\n"
-    assert done["add"].stdout == "billing is described; see: changeover agents show billing\n"
+    assert done["describe"].stdout == "billing is described; see: changeover agents show billing\n"
     shown = json.loads(done["json"].stdout)
     assert re.fullmatch(r"[\d-]+T[\d:.]+\+00:00", shown.pop("updated_at"))
     assert shown == {
@@ -69,6 +69,7 @@ def test_a_profile_is_stored_and_shown(shop: Path):
         "capabilities": ["refunds", "invoices"],
         "examples": ["I was charged twice"],
         "max_concurrency": 2,
+        "declaration": None,
     }
     assert "capabilities     refunds; invoices\n" in done["show"].stdout
     heads = " +".join(("agent", "handoffs", "source", "capabilities", "description"))
@@ -83,7 +84,7 @@ def test_agents_of_code_and_store_can_be_disabled_removed_and_enabled(shop: Path
             "upgrade": ("db", "upgrade"),
             "disable": ("agents", "disable", "echo"),
             "remove": ("agents", "remove", "broken"),
-            "add": ("agents", "add", "stranger"),
+            "describe": ("agents", "describe", "stranger"),
             "list": ("agents", "list", "--team", team, "--json"),
             "in vain": ("run", team, "Hello"),
             "enable": ("agents", "enable", "echo"),
@@ -131,8 +132,8 @@ def test_profiles_come_from_yaml_and_reading_them_creates_no_store(shop: Path):
 def test_an_impossible_profile_is_refused_with_a_reason(shop: Path):
     done = one_by_one(
         {
-            "id": ("agents", "add", "no id!"),
-            "nothing at once": ("agents", "add", "x", "--max-concurrency", "0"),
+            "id": ("agents", "describe", "no id!"),
+            "nothing at once": ("agents", "describe", "x", "--max-concurrency", "0"),
             "unknown": ("agents", "show", "nobody", "--team", "shop.yaml"),
             "no store": ("agents", "disable", "desk"),
         },

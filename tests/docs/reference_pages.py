@@ -21,6 +21,7 @@ from changeover.cli import app
 from changeover.cli.exits import EXITS
 from changeover.cli.terminal.help import paragraphs, sections, usage
 from changeover.stores.sql import schema
+from tests.docs.yaml_page import yaml_page
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/reference"
@@ -257,7 +258,13 @@ def _table(head: tuple[str, ...], rows: Any) -> Iterator[str]:
     yield "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-PAGES = {"python": python_page, "cli": cli_page, "events": events_page, "tables": tables_page}
+PAGES = {
+    "python": python_page,
+    "cli": cli_page,
+    "yaml": lambda: yaml_page(_table),
+    "events": events_page,
+    "tables": tables_page,
+}
 
 
 def generated(page: str) -> str:

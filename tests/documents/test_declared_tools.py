@@ -11,7 +11,9 @@ from changeover.documents.team_document import read_team, team_of
 from changeover.documents.tool_modules import ToolModules
 from changeover.documents.yaml_value import DocumentError
 from changeover.errors import MisconfiguredError
+from changeover.relay.declarations import Declaration
 from changeover.testing import ScriptedModel, calls, says
+from changeover.union import read_rows
 from tests.documents import declared_functions as own
 
 MODULES = ToolModules([own])
@@ -158,3 +160,30 @@ def test_tool_modules_of_a_team_are_checked():
     with pytest.raises(MisconfiguredError, match="the team has 5 in tool_modules; give a module, or its name"):
         Team([Agent("a")], model="offline", tool_modules=wrong)
     assert Team([Agent("a")], model="offline", tool_modules=[own, "json"]).declared.tool_modules == (own, "json")
+
+
+@pytest.mark.parametrize(
+    ("variables", "agent"),
+    [
+        ({"tier": "gold"}, "vip"),
+        ({"tier": "platinum", "blocked": False}, "vip"),
+        ({"tier": "tin"}, "desk"),
+        ({}, "desk"),
+    ],
+)
+async def test_a_rule_as_data_holds_while_variables_have_the_values(variables: dict[str, Any], agent: str):
+    rules = "rules: [{if: {tier: [gold, platinum]}, goto: vip}]\n"
+    document = read_team(f"agents: {{desk: {{}}, vip: {{}}}}\n{rules}", "t")
+    model = ScriptedModel({"desk": [says("Hello.")], "vip": [says("Welcome.")]})
+    result = await Team(document.members, model=model, **document.options).run("Hi", context=variables)
+    assert result.final_agent == agent
+
+
+def test_rows_may_name_agents_and_tools_that_are_withdrawn():
+    rows = [
+        Declaration("agent", "desk", 1, 1, "enabled", {"tools": ["get"], "handoffs": [{"to": "old"}]}),
+        Declaration("agent", "old", 2, 2, "removed", {}),
+        Declaration("tool", "get", 2, 3, "disabled", {"type": "http_api", "url": "https://example.org"}),
+    ]
+    [desk] = read_rows(rows, "default", MODULES).members
+    assert desk == Agent("desk", handoffs=[handoff("old")])

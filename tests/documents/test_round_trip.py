@@ -1,5 +1,6 @@
 """A team in code, written as a document and read again, is the same team."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -7,16 +8,19 @@ from hypothesis import HealthCheck, given, settings
 
 from changeover import Agent, Approval, Function, HttpTool, Member, Skill, Team, handoff, tool
 from changeover.agent.roster import Roster, Seat
-from changeover.documents.team_document import read_team, team_of
+from changeover.documents.team_document import read_team, split_team, team_of
 from changeover.documents.team_export import TeamExport, export_team
 from changeover.documents.tool_modules import ToolModules
 from changeover.documents.yaml_value import to_yaml
 from changeover.guards import Deadlock
+from changeover.relay.declarations import Edit, Kind
+from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ScriptedModel
 from tests.documents import declared_functions as own
 from tests.documents.random_teams import MEMBERS, SETTINGS
 
 MODULES = ToolModules([own])
+ROWS: dict[str, Kind] = {"agents": "agent", "tools": "tool", "skills": "skill", "settings": "team"}
 
 
 def seen(roster: Roster) -> dict[str, Any]:
@@ -44,6 +48,33 @@ def test_any_team_survives_being_written_and_read(members: tuple[Member, ...], o
     assert seen(again.roster) == seen(before.roster)
     assert (again.roster.start, again.roster.limits) == (before.roster.start, before.roster.limits)
     assert exported(again) == export
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(members=MEMBERS, options=SETTINGS)
+def test_any_team_survives_an_export_and_an_import_into_an_empty_store(
+    members: tuple[Member, ...], options: dict[str, Any]
+):
+    text = to_yaml(export_team(members, options, MODULES).document)
+    edits = [Edit(ROWS[section], name, document) for section, name, document in split_team(text, "team.yaml")]
+
+    async def stored() -> Roster:
+        team = Team(name=options.get("name", "default"), store=MemoryLog(), tool_modules=[own])
+        await team.declarations.write(edits, by="ana")
+        world = await team.engine.world()
+        await team.close()
+        return world.roster
+
+    found = asyncio.run(stored())
+    # Rows have no order, and models read the names of receivers in the order of the members.
+    before = Team(sorted(members, key=lambda member: member.id), **options).roster
+    assert seen(found) == seen(before)
+    assert (found.start, found.limits, found.leads, found.judges) == (
+        before.start,
+        before.limits,
+        before.leads,
+        before.judges,
+    )
 
 
 def test_tools_that_share_a_name_stand_in_the_lists_of_their_agents():

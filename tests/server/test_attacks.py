@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator
 
 import httpx2 as httpx
+import msgspec
 import pytest
 import pytest_asyncio
 import uvicorn
@@ -237,6 +238,9 @@ async def test_no_answer_holds_a_secret_a_claim_or_a_stack_trace():
                     answer = await admin.request(method, filled(path).replace("nothing", id), json={"claim": "x"})
                     assert answer.status_code < 500 or answer.status_code == 504, (method, path, id, answer.text)
                     texts.append(answer.text)
+            tickets = await admin.post("/store/work.tickets", content=msgspec.msgpack.encode({"ticket": None}))
+            assert (tickets.status_code, claimed["ticket"]["id"] in tickets.text) == (200, True)
+            texts.append(tickets.text)
         whole = "\n".join(texts)
         forbidden = [*secrets, *digests, claimed["claim"], claimed["claim"].partition("~")[2], "Traceback", ".py"]
         assert [each for each in forbidden if each in whole] == []

@@ -81,6 +81,27 @@ async def test_a_tool_is_tried_out_as_an_agent_would_call_it():
         assert (await client.get("/audit")).json()["items"][0]["action"] == "tool.test"
 
 
+async def test_a_list_is_read_page_by_page_and_a_key_says_a_message_once():
+    async with opened(Settings(open_access=True)) as door, door.client() as client:
+        for number in range(5):
+            await client.post("/conversations", params={"wait": True}, json={"id": f"c{number}", "text": "hello"})
+        seen, part = [], {"limit": "2"}
+        while part:
+            page = (await client.get("/conversations", params=part)).json()
+            seen += [each["id"] for each in page["items"]]
+            part = {"limit": "2", "cursor": page["next"]} if page["next"] else {}
+        assert seen == ["c4", "c3", "c2", "c1", "c0"]
+        assert (await client.get("/conversations", params={"cursor": "forged"})).status_code == 422
+        assert (await client.get("/conversations", params={"sort": "colour"})).status_code == 422
+        key = {"Idempotency-Key": "once"}
+        said = [await client.post("/conversations/c0/messages", json={"text": "more"}, headers=key) for _ in "ab"]
+        assert said[0].json() == said[1].json()
+        other = await client.post("/conversations/c0/messages", json={"text": "other"}, headers=key)
+        assert (other.status_code, other.json()["type"]) == (409, "urn:changeover:problem:key-conflict")
+        assert (await client.patch("/conversations/c0", json={"title": "Mine"})).json()["title"] == "Mine"
+        assert (await client.get("/conversations", params={"text": "mine"})).json()["items"][0]["id"] == "c0"
+
+
 @pytest.mark.parametrize("header", ["X-Large", "Cookie"])
 def test_headers_that_are_too_large_are_refused(server: Server, header: str):
     with server.client() as client:

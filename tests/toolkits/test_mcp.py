@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, McpServer, Team
+from changeover import Agent, Approve, McpServer, Team
 from changeover.agent.roster import Seat
 from changeover.errors import MisconfiguredError
 from changeover.messages import File, Message, ToolResult
@@ -257,6 +257,32 @@ async def test_a_model_is_offered_what_the_server_has_now_and_told_what_is_gone(
         "shop_find_order failed: MCP server 'shop' is not available: "
     )
     await shop.connections.close()
+
+
+async def test_a_tool_that_appears_while_the_model_replies_is_called_under_the_options_of_its_server():
+    process, url = serve_http()
+    offered: list[bool] = []
+
+    async def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
+        offered.append("shop_extra" in {tool.name for tool in tools})
+        if len(offered) == 1:
+            toolkit = (await team.engine.world()).toolkits["solo"]
+            await toolkit.call("shop_change_tools", {"add": True}, CONTEXT)
+            await until(lambda: "shop_extra" in {tool.definition.name for tool in toolkit.tools()})
+            return calls(("shop_extra", {"guessed": [1]}))
+        return calls(("shop_extra", {})) if len(offered) == 2 else says("Done.")
+
+    server = McpServer("shop", url=url, connect_timeout=60, approval=lambda context, arguments: "guessed" in arguments)
+    team = Team([Agent("solo", tools=[server])], model=ScriptedModel(play))
+    async with team:
+        waiting = await team.run("go", conversation="c")
+        assert waiting.status == "waiting"  # the approval of its server holds for it at once
+        await team.decide(waiting.pending[0].id, Approve(), by="ana")
+        await team.resume("c")
+        results = [record.event for record in await team.history("c") if isinstance(record.event, ToolFinished)]
+    end(process)
+    assert [event.text for event in results] == ["extra", "extra"]
+    assert offered == [False, True, True]
 
 
 async def test_a_member_that_joins_later_brings_its_server():

@@ -1,12 +1,32 @@
 """What user code is given of a run is its own: whatever it does with it changes neither the run nor the log."""
 
+import copy
+import dataclasses
+import json
+import operator
+import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
 import pytest
 
-from changeover import Agent, Approval, Command, Function, Member, RunContext, Team, Variable, handoff, tool
+from changeover import (
+    Agent,
+    Approval,
+    Command,
+    Function,
+    HttpTool,
+    McpServer,
+    Member,
+    RunContext,
+    Skill,
+    SqlFunction,
+    Team,
+    Variable,
+    handoff,
+    tool,
+)
 from changeover.guards import Allow, Rule
 from changeover.protocol import Handover
 from changeover.relay.ports import Request
@@ -237,3 +257,38 @@ def test_a_context_copies_only_what_is_asked_for_and_once():
     assert context == RunContext("c", "c@1", "desk", "1", context={"seen": ["a"]})
     context.context["seen"].append("b")
     assert (context.context, variables) == ({"seen": ["a", "b"]}, {"seen": ["a"]})
+
+
+DECLARED = [
+    Agent("a", settings={"temperature": 0}),
+    HttpTool("get", url="https://example.org", query={"q": "x"}, headers={"X-Team": "shop"}),
+    McpServer("shop", command=["shop"], env={"MODE": "test"}),
+    SqlFunction("find", database="${DB}", headers={"X-Team": "shop"}),
+    Skill("s", description="d", instructions="i", files={"a.md": "text"}),
+]
+
+
+@pytest.mark.parametrize("declared", DECLARED, ids=lambda each: type(each).__name__)
+def test_a_declaration_can_be_copied_pickled_and_read_as_a_dict(declared: Any):
+    fields = dataclasses.asdict(declared)
+    assert type(declared)(**fields) == declared == copy.deepcopy(declared) == pickle.loads(pickle.dumps(declared))
+    assert json.loads(json.dumps(fields, default=str))
+
+
+def test_the_mappings_of_a_declaration_cannot_be_changed():
+    given = {"temperature": 0}
+    settings: Any = Agent("a", settings=given).settings
+    given["temperature"] = 1
+    changes: list[Callable[[], Any]] = [
+        lambda: settings.update(temperature=1),
+        lambda: settings.pop("temperature"),
+        settings.clear,
+        lambda: settings.setdefault("top_p", 1),
+        lambda: operator.setitem(settings, "temperature", 1),
+        lambda: operator.delitem(settings, "temperature"),
+        lambda: operator.ior(settings, {"temperature": 1}),
+    ]
+    for change in changes:
+        with pytest.raises(TypeError, match="a declaration cannot be changed"):
+            change()
+    assert settings == {"temperature": 0}

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
 from changeover.agent.handoff import Delegate, Handoff
+from changeover.copies import FrozenDict
 from changeover.guards.checks import Check
 from changeover.handoffs.briefing import Briefing
 from changeover.handoffs.strategies import Strategy
@@ -98,7 +98,7 @@ class Agent(Generic[T_co]):
     """True if all tool calls of one reply may run in parallel; those of read-only tools always do."""
     checks: Sequence[Check] = ()
     """Functions that judge a user's or sender's message before the model reads it, and an answer before it leaves."""
-    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    settings: Mapping[str, Any] = field(default_factory=FrozenDict)
     """Settings of the model, such as {"temperature": 0}."""
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class Agent(Generic[T_co]):
             if isinstance(value, list):
                 object.__setattr__(self, declared.name, tuple(value))
             elif isinstance(value, dict):
-                object.__setattr__(self, declared.name, MappingProxyType(dict(value)))
+                object.__setattr__(self, declared.name, FrozenDict(value))
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,25 @@ from typing import Annotated, Any
 
 import typer
 
-from changeover.cli import agents, approvals, breakers, conversations, db, experiments, handoffs, router, tasks, tokens
+from changeover.cli import (
+    agents,
+    approvals,
+    breakers,
+    conversations,
+    db,
+    experiments,
+    handoffs,
+    router,
+    skills,
+    tasks,
+    tokens,
+    tools,
+)
 from changeover.cli.chat import chat
 from changeover.cli.demo import demo
 from changeover.cli.doctor import doctor
 from changeover.cli.exits import EXITS
+from changeover.cli.export import export, import_team, schema
 from changeover.cli.graph import graph
 from changeover.cli.init import init
 from changeover.cli.metrics import metrics
@@ -61,14 +75,15 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "metrics": metrics,
         "experiments": experiments.app,
     },
-    "Operate": {
-        "serve": serve,
+    "Declare": {
         "agents": agents.app,
-        "breakers": breakers.app,
-        "router": router.app,
-        "tokens": tokens.app,
-        "db": db.app,
+        "tools": tools.app,
+        "skills": skills.app,
+        "export": export,
+        "import": import_team,
+        "schema": schema,
     },
+    "Operate": {"serve": serve, "breakers": breakers.app, "router": router.app, "tokens": tokens.app, "db": db.app},
 }
 """All commands, under the headings of the help."""
 for panel, commands in COMMANDS.items():

@@ -1,4 +1,4 @@
-"""Command `agents`: list, show, add, remove, enable and disable agents in a store."""
+"""Command `agents`: list and show agents of code and store, declare, describe and withdraw them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from changeover.cli.declarations import (
+    Editor,
+    FileOption,
+    SetOption,
+    Text,
+    WriterOption,
+    add_commands,
+    as_data,
+    edited,
+    given,
+    show_row,
+)
 from changeover.cli.exits import Mistake, errors_reported, one_line, say
 from changeover.cli.options import (
     JsonOption,
@@ -15,17 +27,28 @@ from changeover.cli.options import (
     TeamOption,
     for_agent,
     has_default_store,
+    in_database,
     in_store,
     server_of,
 )
 from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
+    from changeover.relay.declarations import Declaration, Standing
+    from changeover.relay.ports import Log
     from changeover.relay.tables import KeptAgent
     from changeover.routing.profile import Profile
 
-app = App("List, describe, enable and disable agents.")
+app = App("Declare agents in a store, and list, describe, enable and disable agents.")
+add_commands(app, "agent")
 
+DescriptionOption = Annotated[
+    str, typer.Option("--description", metavar="TEXT", help="What it is for.", show_default=False)
+]
+CapabilityOption = Annotated[
+    list[str] | None,
+    typer.Option("--capability", metavar="NAME", help="Something that it can do. May be repeated.", show_default=False),
+]
 AgentArgument = Annotated[str, typer.Argument(metavar="ID", help="The agent's id.", show_default=False)]
 
 
@@ -50,24 +73,51 @@ def show(id: AgentArgument, team: TeamOption = None, store: StoreOption = None, 
     with errors_reported():
         if id not in found:
             raise Mistake(f"no agent is called {id!r}; there are: {', '.join(found) or 'none'}")
+    shown, row = _data(found[id]), found[id].declaration
     if as_json:
-        print_json(_data(found[id]))
-    else:
-        print_record({name: _text(value) for name, value in _data(found[id]).items()})
+        print_json({**shown, "declaration": as_data(row) if row else None})
+        return
+    print_record({name: _text(value) for name, value in shown.items()})
+    if row is not None:
+        show_row(row)
 
 
 @app.command()
 def add(  # noqa: PLR0913 - each is a declared option
     id: AgentArgument,
-    description: Annotated[
-        str, typer.Option("--description", metavar="TEXT", help="What it is for.", show_default=False)
+    instructions: Annotated[
+        str, typer.Option("--instructions", metavar="TEXT", help="Its system prompt.", show_default=False)
     ] = "",
-    capability: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--capability", metavar="NAME", help="Something that it can do. May be repeated.", show_default=False
-        ),
-    ] = None,
+    model: Annotated[
+        str, typer.Option("--model", metavar="NAME", help="Its model. Default: the team's.", show_default=False)
+    ] = "",
+    description: DescriptionOption = "",
+    capability: CapabilityOption = None,
+    file: FileOption = None,
+    *,
+    sets: SetOption = None,
+    by: WriterOption = None,
+    team: TeamOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Declare an agent: from the next run on, teams on the store can hand over to it.
+
+    An agent that code declares stays as it is there; to change its profile, describe it.
+    """
+    options = {"instructions": instructions, "model": model, "description": description, "capabilities": capability}
+
+    async def work(editor: Editor) -> None:
+        document = {key: value for key, value in options.items() if value}
+        await editor.put(id, Text.of_file(file) if file else given(sets, document), by, 0)
+
+    edited("agent", team, store, work)
+
+
+@app.command()
+def describe(  # noqa: PLR0913 - each is a declared option
+    id: AgentArgument,
+    description: DescriptionOption = "",
+    capability: CapabilityOption = None,
     specialization: Annotated[
         str, typer.Option("--specialization", metavar="TEXT", help="Its field of work.", show_default=False)
     ] = "",
@@ -103,30 +153,48 @@ def add(  # noqa: PLR0913 - each is a declared option
 
 
 @app.command()
-def remove(id: AgentArgument, store: StoreOption = None) -> None:
+def remove(id: AgentArgument, by: WriterOption = None, store: StoreOption = None) -> None:
     """Remove an agent: no team on the store hands over to it.
 
-    This holds for agents that are declared in code too.
+    This holds for agents that are declared in code too. Runs under way go on.
     """
-    for_agent(store, id, lambda opened: opened.agents.remove(id))
+    if _switched(id, "removed", by, store):
+        for_agent(store, id, lambda opened: opened.agents.remove(id))
     say(f"{id} is removed; to undo that: changeover agents enable {id}")
 
 
 @app.command()
-def enable(id: AgentArgument, store: StoreOption = None) -> None:
+def enable(id: AgentArgument, by: WriterOption = None, store: StoreOption = None) -> None:
     """Let an agent get handoffs again after it was disabled or removed."""
-    in_store(store, lambda opened: opened.agents.switch(id, True))
+    if _switched(id, "enabled", by, store):
+        in_store(store, lambda opened: opened.agents.switch(id, True))
     say(f"{id} gets handoffs")
 
 
 @app.command()
-def disable(id: AgentArgument, store: StoreOption = None) -> None:
+def disable(id: AgentArgument, by: WriterOption = None, store: StoreOption = None) -> None:
     """Hand nothing to an agent until it is enabled.
 
     It finishes the work that it has.
     """
-    for_agent(store, id, lambda opened: opened.agents.switch(id, False))
+    if _switched(id, "disabled", by, store):
+        for_agent(store, id, lambda opened: opened.agents.switch(id, False))
     say(f"{id} gets no handoffs; to change that: changeover agents enable {id}")
+
+
+def _switched(id: str, state: Standing, by: str | None, store: str | None) -> bool:
+    """Change the state of an agent that the store declares; True if it declares none, and code may."""
+
+    if server_of(store):
+        return True
+
+    async def work(editor: Editor) -> bool:
+        if await editor.declarations.one("agent", id) is None:
+            return True
+        await editor.set_state(id, state, by)
+        return False
+
+    return edited("agent", None, store, work)
 
 
 class ListedAgent(NamedTuple):
@@ -140,54 +208,78 @@ class ListedAgent(NamedTuple):
     profile: Profile
     updated_at: float | None = None
     """When its row in the store was last changed."""
+    declaration: Declaration | None = None
+    """The row that declares it, if code does not."""
 
 
 @errors_reported()
 def _listed(team: str | None, store: str | None) -> list[ListedAgent]:
     if team is None:
-        return _joined(None, in_store(store, lambda opened: opened.agents.all()))
+        if server_of(store):
+            return _joined(None, in_store(store, lambda opened: opened.agents.all()), [])
+        return _joined(None, *in_database(store, lambda opened: _rows(opened.log)))
     from changeover.cli.teams import load_team
     from changeover.routing.profile import profile_of
 
     declared = load_team(team).declared
     # A command that only reads creates no store.
+    declared_here = [profile_of(member) for member in declared.members]
     if server_of(store):
-        stored = in_store(store, lambda opened: opened.agents.all())
-    else:
-        has_store = store is not None or declared.store is not None or has_default_store()
-        stored = asyncio.run(_stored(team, store)) if has_store else []
-    return _joined([profile_of(member) for member in declared.members], stored)
+        return _joined(declared_here, in_store(store, lambda opened: opened.agents.all()), [])
+    has_store = store is not None or declared.store is not None or has_default_store()
+    return _joined(declared_here, *(asyncio.run(_stored(team, store)) if has_store else ([], [])))
 
 
-async def _stored(team: str, store: str | None) -> list[KeptAgent]:
-    """The agents that the store of this team describes."""
+async def _stored(team: str, store: str | None) -> tuple[list[KeptAgent], list[Declaration]]:
     from changeover.cli.teams import working_team
 
     found, _ = working_team(team, store)
     try:
-        return await found.log.agents.all()
+        return await _rows(found.log)
     finally:
         await found.close()
 
 
-def _joined(declared: Sequence[Profile] | None, stored: Sequence[KeptAgent]) -> list[ListedAgent]:
+async def _rows(log: Log) -> tuple[list[KeptAgent], list[Declaration]]:
+    """The agents that a store describes, and those that it declares."""
+    return await log.agents.all(), await log.declarations.listed("agent", include_removed=True)
+
+
+def _joined(
+    declared: Sequence[Profile] | None, stored: Sequence[KeptAgent], rows: Sequence[Declaration]
+) -> list[ListedAgent]:
     """All agents of the team and of the store, by id; `declared` is None if no team was given."""
     from changeover.routing.profile import Profile
     from changeover.routing.registry import Registry, registry_over
 
+    code = None if declared is None else {profile.id for profile in declared}
+    own = {row.name: row for row in rows if row.name not in (code or ())}
     described = {each.id: each.profile for each in stored if each.profile is not None}
-    registry = registry_over(Registry(declared or ()), described, frozenset())
-    rows = {each.id: each for each in stored}
-    team = None if declared is None else {profile.id for profile in declared}
-    ids = sorted({*rows, *(profile.id for profile in registry)})
-    return [_agent(registry.get(id) or Profile(id), rows.get(id), team) for id in ids]
+    profiles = [*(declared or ()), *map(_profile, own.values())]
+    registry = registry_over(Registry(profiles), described, frozenset())
+    kept = {each.id: each for each in stored}
+    team = None if code is None else code | own.keys()
+    ids = sorted({*kept, *(profile.id for profile in registry)})
+    return [_agent(registry.get(id) or Profile(id), kept.get(id), own.get(id), team) for id in ids]
 
 
-def _agent(profile: Profile, stored: KeptAgent | None, team: set[str] | None) -> ListedAgent:
+def _profile(row: Declaration) -> Profile:
+    """The profile in the document of an agent."""
+    import msgspec
+
+    from changeover.routing.profile import Profile
+
+    known = {key: value for key, value in row.document.items() if key in Profile.__struct_fields__}
+    return msgspec.convert({**known, "id": row.name}, Profile)
+
+
+def _agent(profile: Profile, stored: KeptAgent | None, row: Declaration | None, team: set[str] | None) -> ListedAgent:
     described = stored is not None and stored.profile is not None
-    source = "store" if described else "code" if team is None or profile.id in team else "nobody"
-    updated_at = stored.updated_at if stored else None
-    return ListedAgent(profile.id, _handoffs(profile, stored, team), source, profile, updated_at)
+    in_code = team is None or profile.id in team
+    source = "store" if described or row else "code" if in_code else "nobody"
+    updated_at = stored.updated_at if stored else row.at if row else None
+    why = row.state if row and row.state != "enabled" else _handoffs(profile, stored, team)
+    return ListedAgent(profile.id, why, source, profile, updated_at, row)
 
 
 def _handoffs(profile: Profile, stored: KeptAgent | None, team: set[str] | None) -> str:

@@ -17,6 +17,7 @@ import typer
 from changeover.cli.exits import Mistake, errors_reported, tell
 
 if TYPE_CHECKING:
+    from changeover.relay.declarations import Declarations
     from changeover.relay.lists import RecordLists
     from changeover.relay.ports import Breakers
     from changeover.relay.queue import Queued
@@ -203,6 +204,10 @@ class OpenDatabase:
         return open_log(self._store)
 
     @property
+    def declarations(self) -> Declarations:
+        return self.log.declarations
+
+    @property
     def agents(self) -> Agents:
         return self.log.agents
 
@@ -253,6 +258,11 @@ def in_store(given: str | None, work: Callable[[OpenStore], Awaitable[T]]) -> T:
             return await work(RemoteStore(server, os.environ.get(TOKEN_VARIABLE, "")))
 
         return asyncio.run(asked())
+    return in_database(given, work)
+
+
+def in_database(given: str | None, work: Callable[[OpenDatabase], Awaitable[T]]) -> T:
+    """Open the store that this option or the environment names in this process, do the work, close it."""
     from changeover.stores.views import open_views
 
     async def done() -> T:

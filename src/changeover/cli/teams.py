@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -61,29 +60,14 @@ def _without_handoffs(world: World) -> World:
 
 
 def _from_yaml(address: str, folder: Path) -> Team:
+    from changeover.cli.declarations import Text, listed_modules
     from changeover.documents.team_document import read_team
-    from changeover.documents.tool_modules import VARIABLE, ToolModules
     from changeover.team import Team
 
     file = folder / address
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise Mistake(f"there is no file {file}") from None
-    except UnicodeDecodeError:
-        raise Mistake(f"{file} is not valid UTF-8") from None
-    except OSError as error:
-        raise Mistake(f"{file} cannot be read: {error.strerror}") from error
-
-    def load(module: str) -> ModuleType:
-        try:
-            return module_at(module, file.parent)
-        except Mistake as mistake:
-            raise ImportError(str(mistake)) from mistake
-
-    modules = ToolModules.of_text(os.environ.get(VARIABLE, ""), load)
-    document = read_team(text, str(file), modules)
-    return Team(document.members, **document.options)
+    modules = listed_modules(file.parent)
+    document = read_team(Text.of_file(str(file)).text, str(file), modules, file.parent)
+    return Team(document.members, **document.options, tool_modules=modules.listed)
 
 
 def _from_python(address: str, folder: Path) -> Team:

@@ -26,6 +26,7 @@ from changeover.documents.shape import (
 )
 from changeover.documents.tool_document import read_tool, tool_schema, write_tool
 from changeover.documents.yaml_value import YamlValue
+from changeover.tools.secret import literal_faults
 from changeover.tools.skill import Skill
 from changeover.tools.tool import name_of
 
@@ -95,7 +96,9 @@ def _write_agent_skill(skill: Any, scope: Scope) -> Any:
 
 
 AGENT_SKILL = Shape(
-    _read_agent_skill, _write_agent_skill, {"anyOf": [{"type": "string"}, SKILL.named("name", Field(TEXT)).schema]}
+    _read_agent_skill,
+    _write_agent_skill,
+    {"anyOf": [{"type": "string"}, SKILL.named("name", Field(TEXT, "Its name.")).schema]},
 )
 
 
@@ -158,6 +161,23 @@ WAYS = list_of(
 )
 HANDOFFS = Shape(_read_handoffs, _write_handoffs, {"anyOf": [{"const": "auto"}, WAYS.schema]})
 
+
+def _read_settings(value: YamlValue, scope: Scope) -> Any:
+    settings = JSON.read(value, scope)
+    if not isinstance(settings, dict):
+        raise value.error(f"expected a mapping of settings, found {settings!r}")
+    if any(literal_faults("settings", settings)):
+        raise value.error("the settings hold what looks like a key; providers take keys from the environment")
+    return settings
+
+
+def _write_settings(value: Any, scope: Scope) -> Any:
+    if any(literal_faults("settings", value)):
+        raise Inexpressible("the settings hold what looks like a key, which no document may hold")
+    return JSON.write(value, scope)
+
+
+MODEL_SETTINGS = Shape(_read_settings, _write_settings, {"type": "object"})
 OWN_ID = Field(TEXT, "Letters, digits, '-' and '_', at most 64.")
 MEMBER = Record(
     "an agent with an id",
@@ -165,21 +185,21 @@ MEMBER = Record(
         "name": Field(TEXT, "The name for display."),
         "description": Field(TEXT, "What it is for; the models of other agents read it."),
         "person": Field(FLAG, "True for a human being, whose tasks wait in an inbox."),
-        "function": Field(FUNCTION, "For a member that is a Python function of a listed module."),
+        "function": Field(FUNCTION, "The Python function that this member is."),
         "instructions": Field(TEXT_OR_FUNCTION, "The system prompt."),
         "model": Field(MODEL, "The name of a model, or a list of names, each the fallback of the one before."),
         "tools": Field(
             list_of(AGENT_TOOL, "a list of tools by name or import path"),
             "Names of the team's tools, import paths of functions, or tools with their names in them.",
         ),
-        "handoffs": Field(HANDOFFS, "To whom it may hand off: auto for everybody, or a list."),
+        "handoffs": Field(HANDOFFS, "To whom it may hand off: auto for all members, or a list."),
         "skills": Field(
             list_of(AGENT_SKILL, "a list of skills"), "Names of the team's skills; in a file also folders."
         ),
         "specialization": Field(TEXT, "Its field of work."),
-        "capabilities": Field(TEXTS, "What it can do, by name, for routing and for the models of other agents."),
+        "capabilities": Field(TEXTS, "What it can do, by name; the router and the models of other agents read it."),
         "examples": Field(TEXTS, "Tasks for it, as a user would write them."),
-        "accepts_handoffs": Field(FLAG),
+        "accepts_handoffs": Field(FLAG, "False if it gets no handoffs."),
         "accepts": Field(FUNCTION, "A function of the package that answers an offer."),
         "requires": Field(VARIABLES, "Context variables without which it accepts no handoff."),
         "pull": Field(FLAG, "True if workers claim its tasks from a queue."),
@@ -189,7 +209,7 @@ MEMBER = Record(
         "briefing": Field(TEXT_OR_FUNCTION, "The template with which a handoff to it is introduced."),
         "parallel_tools": Field(FLAG, "True if all tool calls of one reply may run in parallel."),
         "checks": Field(list_of(FUNCTION, "a list of functions"), "Functions that judge messages and answers."),
-        "settings": Field(JSON, "Settings of the model, such as {temperature: 0}."),
+        "settings": Field(MODEL_SETTINGS, "Settings of the model, such as {temperature: 0}."),
     },
 )
 LISTED = MEMBER.named("id", OWN_ID)

@@ -39,16 +39,17 @@ from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly, R
 from changeover.handoffs.summary import Summary
 from changeover.tools.variable import TYPES, Variable
 
-VARIABLE = Record(
+VARIABLE_RECORD = Record(
     "a variable with a name",
     {
         "name": Field(TEXT, "Letters, digits and underscores; it must not begin with an underscore."),
-        "type": Field(choice(*TYPES)),
-        "required": Field(FLAG),
+        "type": Field(choice(*TYPES), "The type of its values."),
+        "required": Field(FLAG, "False if the model may leave it out."),
         "description": Field(TEXT, "What the model reads of it."),
     },
     ("name",),
-).shape(Variable)
+)
+VARIABLE = VARIABLE_RECORD.shape(Variable)
 
 
 def _read_variable(value: YamlValue, scope: Scope) -> Variable:
@@ -73,16 +74,17 @@ def _or_function(shape: Shape, is_own: Callable[[YamlValue], bool], is_function:
 MODEL_OR_VARIABLES = _or_function(VARIABLES, YamlValue.is_list, lambda value: isinstance(value, type))
 """A list of variables, or the import path of a pydantic model."""
 
-DETAILED = Record(
+APPROVAL_RECORD = Record(
     "true, false, a function or a mapping",
     {
         "expires": Field(SECONDS, "Seconds after which `on_expiry` is decided."),
-        "on_expiry": Field(choice("reject", "approve")),
+        "on_expiry": Field(choice("reject", "approve"), "What is decided then."),
         "when": Field(FUNCTION, "A function of context and arguments that says which calls need approval."),
         "roles": Field(TEXTS, "The person who decides must have one of these roles."),
         "summary": Field(TEXT_OR_FUNCTION, "The sentence that the person reads first, with arguments in braces."),
     },
-).shape(Approval)
+)
+DETAILED = APPROVAL_RECORD.shape(Approval)
 
 
 def _read_approval(value: YamlValue, scope: Scope) -> Any:
@@ -196,10 +198,10 @@ EITHER: dict[str, Field] = {
         Shape(_read_expects, _write_expects, {"anyOf": [EXPECTS.schema, {"type": "object"}, FUNCTION.schema]}),
         "What the result must be: output, criteria and timeout, a JSON schema, or a type by its import path.",
     ),
-    "on_accepted": Field(FUNCTION),
-    "on_rollback": Field(FUNCTION),
-    "on_timeout": Field(choice(*get_args(OnEnd))),
-    "on_failure": Field(choice(*get_args(OnEnd))),
+    "on_accepted": Field(FUNCTION, "A function of the acceptance, called once it is recorded."),
+    "on_rollback": Field(FUNCTION, "A function that cleans up if it is rolled back."),
+    "on_timeout": Field(choice(*get_args(OnEnd)), "Tell the sender, or roll it back, if there is no answer in time."),
+    "on_failure": Field(choice(*get_args(OnEnd)), "Tell the sender, or roll it back, if the receiver fails."),
 }
 TO = {"to": Field(ID, "The receiver.", "receiver")}
 RESULT = {
@@ -221,14 +223,23 @@ WAYS: dict[str, tuple[Record, Callable[..., Handoff | Delegate]]] = {
         handoff,
     ),
     "delegate": (
-        Record("a handoff with 'to'", {**TO, "delegate": Field(FLAG), **EITHER, **RESULT}, ("to",)),
+        Record(
+            "a handoff with 'to'",
+            {
+                **TO,
+                "delegate": Field(FLAG, "True: the receiver gets a task, and its result comes back."),
+                **EITHER,
+                **RESULT,
+            },
+            ("to",),
+        ),
         delegate,
     ),
     "specialist": (
         Record(
             "a specialist",
             {
-                "specialist": Field(FLAG),
+                "specialist": Field(FLAG, "True: the router finds the receiver, and its result comes back."),
                 "among": Field(IDS, "The agents to choose from; all if empty."),
                 **{key: field for key, field in EITHER.items() if key not in ("variables", "alternatives")},
                 **RESULT,

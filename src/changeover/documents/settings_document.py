@@ -35,7 +35,7 @@ from changeover.routing.routing import Routing
 FIGURES = Record(
     "a mapping of limits",
     {
-        "max_handoffs": Field(WHOLE),
+        "max_handoffs": Field(WHOLE, "Handoffs of a run, with those of its delegates."),
         "max_turns": Field(WHOLE, "Replies of models."),
         "max_depth": Field(WHOLE, "How many levels of delegates may be nested."),
         "max_tokens": Field(optional(WHOLE), "Input and output tokens together."),
@@ -105,7 +105,7 @@ def _write_condition(value: Any, scope: Scope) -> Any:
 
 
 CONDITION = Shape(_read_condition, _write_condition, {"anyOf": [{"type": "object"}, FUNCTION.schema]})
-RULE = Record(
+RULE_RECORD = Record(
     "a rule with 'if'",
     {
         "if": Field(
@@ -113,7 +113,7 @@ RULE = Record(
             "Context variables and the values that they must have (a list: one of them), or a function by its path.",
             "if_",
         ),
-        "name": Field(TEXT),
+        "name": Field(TEXT, "Its name, unique in the team."),
         "goto": Field(ID, "The agent to which the conversation goes."),
         "deny": Field(TEXT, "The reason for which handoffs are refused."),
         "end": Field(TEXT, "The answer with which the run ends."),
@@ -122,21 +122,31 @@ RULE = Record(
         "agents": Field(IDS, "The active agents for which it holds; empty for all."),
     },
     ("if",),
-).shape(Rule)
-LEARNING = Record(
+)
+RULE = RULE_RECORD.shape(Rule)
+LEARNING_RECORD = Record(
     "how much outcomes count",
-    {name: Field(NUMBER) for name in ("half_life", "margin", "speed", "thrift", "usual_seconds", "usual_cost")},
-).shape(Learning, Learning.faults)
-ROUTING = Record(
+    {
+        "half_life": Field(NUMBER, "After how many outcomes an outcome counts half."),
+        "margin": Field(NUMBER, "How far below the best score candidates are ordered by experience, as a share."),
+        "speed": Field(NUMBER, "How much a success can lose by being slow, from 0 to 1."),
+        "thrift": Field(NUMBER, "How much a success can lose by being expensive, from 0 to 1."),
+        "usual_seconds": Field(NUMBER, "The time at which half of `speed` is lost."),
+        "usual_cost": Field(NUMBER, "The cost in US dollars at which half of `thrift` is lost."),
+    },
+)
+LEARNING = LEARNING_RECORD.shape(Learning, Learning.faults)
+ROUTING_RECORD = Record(
     "how agents are found",
     {
         "learning": Field(optional(LEARNING), "How outcomes of earlier tasks count; null switches learning off."),
-        "when_busy": Field(choice(*get_args(WhenBusy))),
-        "no_takers": Field(choice(*get_args(NoTakers))),
+        "when_busy": Field(choice(*get_args(WhenBusy)), "What happens to a task if the best agent is busy."),
+        "no_takers": Field(choice(*get_args(NoTakers)), "What happens to a task that no agent accepts."),
         "match": Field(choice("words", "meaning"), "How texts are compared."),
         "judge": Field(FLAG, "True if a model chooses when neither capabilities nor texts give a clear match."),
     },
-).shape(Routing, Routing.faults)
+)
+ROUTING = ROUTING_RECORD.shape(Routing, Routing.faults)
 
 SETTINGS = Record(
     "the settings of a team",

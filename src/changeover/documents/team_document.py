@@ -16,6 +16,7 @@ from changeover.documents.shape import Importer, Scope, no_imports
 from changeover.documents.tool_document import read_tool
 from changeover.documents.yaml_value import DocumentError, YamlValue, as_yaml, joined, parse_yaml
 from changeover.handoffs.json_value import json_copy
+from changeover.ids import DEFAULT_TEAM
 from changeover.tools.skill import Skill
 
 Kind = Literal["agents", "tools", "skills"]
@@ -32,14 +33,22 @@ class TeamDocument:
     """Keyword arguments of Team; only those that the document gives."""
 
 
-def read_team(text: str, source: str, importer: Importer = no_imports, folder: Path | None = None) -> TeamDocument:
+def read_team(
+    text: str,
+    source: str,
+    importer: Importer = no_imports,
+    folder: Path | None = None,
+    beside: Sequence[Member] | None = None,
+) -> TeamDocument:
     """Read a team from YAML or JSON.
 
     `source` names the document in errors. `importer` loads the Python objects that it names, such as tools; without
     one, naming an object is an error. `folder` is where the paths of skills begin; without one, a path is an error.
-    Raises one DocumentError with all faults, each with its line and column.
+    A document `beside` members of code may name them, and need not have agents. Raises one DocumentError with all
+    faults, each with its line and column.
     """
-    return _read(parse_yaml(text, source), Scope(importer, folder=folder))
+    scope = Scope(importer, folder=folder)
+    return _read(parse_yaml(text, source), scope, beside or (), None if beside is None else {})
 
 
 def team_of(
@@ -58,16 +67,77 @@ def team_of(
     return _read(as_yaml(json_copy(data), source), Scope(importer), beside, absent or {})
 
 
-def _read(
-    document: YamlValue,
-    scope: Scope,
+def read_one(section: str, name: str, text: str, source: str, scope: Scope) -> dict[str, Any]:
+    """The document of one agent, tool or skill, or of a team's settings, from YAML or JSON.
+
+    `scope` is that of the other declarations, by `scope_of`. Raises one DocumentError with all faults, each with its
+    line and column.
+    """
+    value = parse_yaml(text, source)
+    if section == "settings":
+        SETTINGS.without("name").values(value, scope)
+    elif section == "agents":
+        _Reading(scope, []).member(name, value)
+    else:
+        (read_tool if section == "tools" else read_skill)(name, value, scope)
+    document: dict[str, Any] = json_copy(value.raw())
+    return document
+
+
+def scope_of(
+    data: Mapping[str, Any],
+    importer: Importer = no_imports,
     beside: Sequence[Member] = (),
     absent: Mapping[str, Collection[str]] | None = None,
+) -> Scope:
+    """What a further declaration beside these may name. What cannot be read of them is known by its name."""
+    scope = Scope(importer)
+    _members_of(as_yaml(json_copy(data), ""), scope, [], beside, absent or {})
+    return scope
+
+
+def split_team(text: str, source: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """The documents of a team's document that was read without faults: section ("agents", "tools", "skills" or
+    "settings"), name and document of each."""
+    data = json_copy(parse_yaml(text, source).raw())
+    found: list[tuple[str, str, dict[str, Any]]] = []
+    for section in KINDS:
+        entries = data.pop(section, {})
+        if isinstance(entries, list):
+            entries = {each.pop("id"): each for each in entries}
+        found += [(section, name, document) for name, document in entries.items()]
+    name = data.pop("name", DEFAULT_TEAM)
+    settings = {key: value for key, value in data.items() if key not in STORE.fields}
+    return [*found, ("settings", name, settings)] if settings else found
+
+
+def _read(
+    document: YamlValue, scope: Scope, beside: Sequence[Member], absent: Mapping[str, Collection[str]] | None
 ) -> TeamDocument:
-    needed = ("agents",) if absent is None else ()
+    """The team of a document, which need not have agents if `absent` is given."""
+    faults: list[DocumentError] = []
     settings = {**SETTINGS.fields, **STORE.fields}
-    known: dict[str, Any] = {**settings, **dict.fromkeys(KINDS)}
-    sections, faults = document.look("a mapping with agents", known, needed)
+    sections, members = _members_of(document, scope, faults, beside, absent)
+    reading = _Reading(scope, faults)
+    found = [reading.attempt(partial(reading.member, id, value)) for id, value in members]
+    options = {key: reading.attempt(partial(settings[key].shape.read, value, scope)) for key, value in sections.items()}
+    if faults:
+        raise joined(faults)
+    return TeamDocument(found, options)
+
+
+def _members_of(
+    document: YamlValue,
+    scope: Scope,
+    faults: list[DocumentError],
+    beside: Sequence[Member],
+    absent: Mapping[str, Collection[str]] | None,
+) -> tuple[dict[str, YamlValue], list[tuple[str, YamlValue]]]:
+    """Settings and members, both unread, of a document whose ids, tools and skills go into the scope."""
+    known: dict[str, Any] = {**SETTINGS.fields, **STORE.fields, **dict.fromkeys(KINDS)}
+    needed = ("agents",) if absent is None else ()
+    sections, wrong = document.look("a mapping with agents", known, needed)
+    faults += wrong
     reading = _Reading(scope, faults)
     members = reading.members(sections.pop("agents", None), beside, bool(needed))
     gone = {kind: dict.fromkeys((absent or {}).get(kind, ()), ABSENT) for kind in KINDS}
@@ -75,11 +145,7 @@ def _read(
     scope.skills = {**skills, **gone["skills"], **_skills(beside)}
     tools = reading.named(sections.pop("tools", None), "tools", read_tool)
     scope.tools = {**tools, **gone["tools"], **_tools(beside)}
-    found = [reading.attempt(partial(reading.member, id, value)) for id, value in members]
-    options = {key: reading.attempt(partial(settings[key].shape.read, value, scope)) for key, value in sections.items()}
-    if faults:
-        raise joined(faults)
-    return TeamDocument(found, options)
+    return sections, members
 
 
 class _Reading:

@@ -116,7 +116,11 @@ TYPES: dict[str, ToolType] = {
     "internal": InternalType(
         Record(
             "a function",
-            {"function": Field(FUNCTION), "description": Field(optional(TEXT), DESCRIPTION.about), **OPTIONS},
+            {
+                "function": Field(FUNCTION, "package.module:name of a listed module."),
+                "description": Field(optional(TEXT), DESCRIPTION.about),
+                **OPTIONS,
+            },
             ("function",),
         ),
         Tool,
@@ -126,13 +130,17 @@ TYPES: dict[str, ToolType] = {
             "a request with a url",
             {
                 "url": Field(TEXT, "{name} in its path stands for a parameter."),
-                "method": Field(choice(*METHODS)),
+                "method": Field(choice(*METHODS), "GET and HEAD are read-only."),
                 "description": DESCRIPTION,
                 "parameters": PARAMETERS,
-                "query": Field(map_of(JSON, "a mapping of names to values")),
+                "query": Field(
+                    map_of(JSON, "a mapping of names to values"), "The query; {name} stands for a parameter."
+                ),
                 "body": Field(JSON, "JSON or a text."),
                 "select": Field(TEXT, "A JMESPath expression: what the model reads of a JSON answer."),
-                "idempotency_header": Field(optional(TEXT)),
+                "idempotency_header": Field(
+                    optional(TEXT), "The header that carries the idempotency key; null for none."
+                ),
                 "max_bytes": Field(COUNT, "The largest answer that is read."),
                 **HOST_FIELDS,
                 **OPTIONS,
@@ -147,12 +155,12 @@ TYPES: dict[str, ToolType] = {
             {
                 "command": Field(TEXTS, "The program and its arguments."),
                 "env": Field(TEXT_MAP, "Its environment, with secrets by reference."),
-                "cwd": Field(TEXT),
+                "cwd": Field(TEXT, "The folder in which it is started."),
                 "url": Field(TEXT, "The address of a server that is reached by streamable HTTP."),
                 "headers": HOST_FIELDS["headers"],
                 "prefix": Field(optional(TEXT), "What the names of its tools begin with; by default its name."),
                 "include": Field(TEXTS, 'The tools that agents get, by name or pattern, such as "list_*".'),
-                "exclude": Field(TEXTS),
+                "exclude": Field(TEXTS, "The tools that agents do not get."),
                 "connect_timeout": Field(TIMEOUT, "Seconds until the server has started and listed its tools."),
                 **OPTIONS,
             },

@@ -28,6 +28,11 @@ class ToolModules:
         """Those of a list with commas, as it stands in VARIABLE."""
         return cls([name for part in text.split(",") if (name := part.strip())], load)
 
+    @property
+    def listed(self) -> tuple[str | ModuleType, ...]:
+        """The modules, as they were listed."""
+        return tuple(self._modules.values())
+
     def __call__(self, module: str, name: str) -> Any:
         """The function of this name that a listed module defines; raises ImportError."""
         if module not in self._modules:

@@ -54,7 +54,7 @@ class VariablesAre:
     values: Mapping[str, Any]
 
     def __call__(self, context: Any) -> bool:
-        return all(_fits(context.variables.get(name), wanted) for name, wanted in self.values.items())
+        return all(_fits(context.context.get(name), wanted) for name, wanted in self.values.items())
 
 
 def _fits(value: Any, wanted: Any) -> bool:

@@ -89,6 +89,8 @@ class Envelope:
 
 def _log_failure(error: Exception, status: int, id: str) -> None:
     """Log what the client is not told. While the store cannot be reached, that is one line for each request."""
+    if status == 504:
+        return  # the client was told that it has to wait longer
     if status == 503:
         logger.warning("request %s: %s", id, redacted(str(error)))
     elif status >= 500:

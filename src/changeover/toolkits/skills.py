@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from changeover.agent.moves import UseTool, misfit_words
+from changeover.errors import MisconfiguredError
 from changeover.messages import File
 from changeover.relay.perform.callbacks import in_thread
 from changeover.relay.ports import ToolOutcome
@@ -58,6 +59,20 @@ def _read(folder: object) -> Skill | str:
     except (OSError, UnicodeDecodeError) as error:
         return f"its {MANUAL} cannot be read: {getattr(error, 'strerror', None) or error}"
     return parse_manual(text, str(path))
+
+
+def packed_skill(declared: str | Path | Skill) -> Skill:
+    """The skill with the texts of its folder in it, for a document; raises MisconfiguredError."""
+    found = declared if isinstance(declared, Skill) else _read(declared)
+    if isinstance(found, str):
+        raise MisconfiguredError(f"skill {str(declared)!r}: {found}")
+    if faults := list(_faults(found)):
+        raise MisconfiguredError(*(f"skill {found.name!r} {fault}" for fault in faults))
+    try:
+        files = {path: found.files.get(path) or _contents(found, path).decode() for path in _paths(found)}
+    except UnicodeDecodeError as error:
+        raise MisconfiguredError(f"skill {found.name!r} has files that are no texts; leave them out") from error
+    return Skill(found.name, description=found.description, instructions=found.instructions, files=files)
 
 
 class SkillCallee:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
-from changeover.copies import copy_of
+from changeover.copies import FrozenDict, copy_of
 from changeover.tools.secret import REFERENCE, literal_faults, reference_faults, slots, url_faults
 from changeover.tools.tool import CallOptions
 from changeover.tools.variable import Variable, variable_faults
@@ -109,7 +108,7 @@ class HttpTool(CallOptions):
         object.__setattr__(self, "body", copy_of(self.body))
         for name in ("query", "headers"):
             if isinstance(value := getattr(self, name), dict):
-                object.__setattr__(self, name, MappingProxyType(dict(value)))
+                object.__setattr__(self, name, FrozenDict(value))
         for name in ("parameters", "hosts"):
             if isinstance(value := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(value))

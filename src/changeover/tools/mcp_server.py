@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from fnmatch import fnmatchcase
-from types import MappingProxyType
 from urllib.parse import urlsplit
 
+from changeover.copies import FrozenDict
 from changeover.tools.secret import REFERENCE, literal_faults, url_faults
 from changeover.tools.tool import CallOptions
 
@@ -51,7 +51,7 @@ class McpServer(CallOptions):
         # Copied: later changes of the caller's lists and dicts must not reach the declaration.
         for name in ("env", "headers"):
             if isinstance(value := getattr(self, name), dict):
-                object.__setattr__(self, name, MappingProxyType(dict(value)))
+                object.__setattr__(self, name, FrozenDict(value))
         for name in ("command", "include", "exclude"):
             if isinstance(value := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(value))

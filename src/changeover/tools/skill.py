@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from types import MappingProxyType
 from typing import Any
+
+from changeover.copies import FrozenDict
 
 LOAD_SKILL, READ_SKILL_FILE = "load_skill", "read_skill_file"
 """The tools of an agent that has skills."""
@@ -39,7 +40,7 @@ class Skill:
     def __post_init__(self) -> None:
         # Copied: later changes of the caller's dict must not reach the declaration.
         if isinstance(self.files, dict):
-            object.__setattr__(self, "files", MappingProxyType(dict(self.files)))
+            object.__setattr__(self, "files", FrozenDict(self.files))
 
     def faults(self) -> Iterator[str]:
         """What is wrong with this declaration, one text for each fault."""

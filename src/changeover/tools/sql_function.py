@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from types import MappingProxyType
 
+from changeover.copies import FrozenDict
 from changeover.tools.http_tool import Auth, HttpTool
 from changeover.tools.secret import REFERENCE, url_faults
 from changeover.tools.tool import CallOptions
@@ -51,7 +51,7 @@ class SqlFunction(CallOptions):
     def __post_init__(self) -> None:
         # Copied: later changes of the caller's lists and dicts must not reach the declaration.
         if isinstance(self.headers, dict):
-            object.__setattr__(self, "headers", MappingProxyType(dict(self.headers)))
+            object.__setattr__(self, "headers", FrozenDict(self.headers))
         for name in ("parameters", "hosts"):
             if isinstance(value := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(value))

@@ -12,7 +12,7 @@ from changeover.cli.exits import console
 
 F = TypeVar("F", bound=Callable[..., Any])
 HELP_OPTIONS = ["-h", "--help"]
-PANELS = ("Start", "Talk", "Work", "Inspect", "Operate")
+PANELS = ("Start", "Talk", "Work", "Inspect", "Declare", "Operate")
 LEFT = 30
 """The widest left column; a longer entry has a line of its own."""
 

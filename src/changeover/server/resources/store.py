@@ -7,9 +7,11 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import Path, Request
 from fastapi.responses import Response
+from msgspec.structs import replace
 
 from changeover.errors import ConversationNotFound, MisconfiguredError
 from changeover.facts import HandoffRecord
+from changeover.ids import worker_of
 from changeover.relay.lists import ConversationRow
 from changeover.relay.queue import Queued
 from changeover.relay.tokens import Audited
@@ -126,7 +128,9 @@ class _Work:
         return await self._team.log.unfinished()
 
     async def tickets(self, ticket: str | None = None) -> list[Queued]:
-        return await self._team.log.queue.tickets(ticket)
+        """The tickets, with the workers that hold them and without the tokens of their claims."""
+        found = await self._team.log.queue.tickets(ticket)
+        return [replace(each, owner=f"{worker_of(each.owner)}#") if each.owner else each for each in found]
 
     async def retry(self, ticket: str) -> bool:
         return await retry(self._team.log, ticket)
