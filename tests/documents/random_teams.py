@@ -54,6 +54,7 @@ APPROVALS = st.one_of(
         on_expiry=st.sampled_from(["reject", "approve"]),
         when=st.sampled_from([None, own.is_large]),
         roles=st.lists(WORD, max_size=2).map(tuple),
+        summary=st.sampled_from([None, "Pay {amount} EUR", own.is_large]),
     ),
 )
 STRATEGIES = st.one_of(

@@ -24,6 +24,12 @@ def large(ctx: Any, arguments: dict[str, Any]) -> bool:
 SPELLED_OUT = Approval(expires=60, on_expiry="approve", when=large)
 
 
+def test_a_summary_is_a_text_or_a_function_of_context_and_arguments():
+    assert approval_faults(Approval(summary="Pay {amount}")) == approval_faults(Approval(summary=large)) == []
+    assert "summary=5; give a text, or a function" in approval_faults(Approval(summary=5))[0]  # type: ignore[arg-type]
+    assert "summary" in approval_faults(Approval(summary=lambda: ""))[0]
+
+
 @pytest.mark.parametrize("declared", [None, False])
 def test_without_a_declaration_no_approval_is_needed(declared: Any):
     assert approval_of(declared) is None

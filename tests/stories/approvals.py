@@ -129,6 +129,33 @@ def same_store(stage: Stage) -> dict[str, Any]:
 
 
 @story
+async def a_person_reads_the_declared_sentence_first(stage: Stage) -> None:
+    said: dict[str, Any] = {
+        "text": "Pay {amount} EUR to {whom}",
+        "function": lambda ctx, arguments: f"{ctx.agent} pays {arguments['amount']}",
+        "broken": lambda ctx, arguments: arguments["nothing"],
+    }
+    tools = [pays(stage, name=name, approval=Approval(summary=each)) for name, each in said.items()]
+    turn = calls(*((name, {"amount": 500}) for name in said))
+    team = stage.team([Agent("solo", tools=tools)], ScriptedModel(does(solo=turn)))
+    await decided(stage, team, Approve())
+    assert sorted(request.message for request in await asked(team)) == ["", "Pay 500 EUR to {whom}", "solo pays 500"]
+    assert set(stage.did) == {"paid 500"}
+
+
+@story
+async def a_sentence_about_a_handoff_stands_before_its_message(stage: Stage) -> None:
+    ways = [handoff("billing", approval=Approval(summary="Let billing see it"))]
+    members = [Agent("triage", handoffs=ways), Agent("billing")]
+    model = ScriptedModel(does(triage=hands_off("billing", "A refund, please."), billing=says("Done.")))
+    team = stage.team(members, model)
+    result = await decided(stage, team, Approve())
+    assert result.output == "Done."
+    [request] = await asked(team)
+    assert request.message == "Let billing see it\n\nA refund, please."
+
+
+@story
 async def a_call_that_is_approved_is_carried_out(stage: Stage) -> None:
     team = stage.team([Agent("solo", tools=[pays(stage)])], ScriptedModel(does(solo=PAY)))
     result = await decided(stage, team, Approve())

@@ -46,7 +46,7 @@ def payments(order_id: str) -> str:
     return f"order {order_id}: pay_71 24.95 EUR, pay_72 24.95 EUR"
 
 
-@tool(approval=Approval(expires=3600))
+@tool(approval=Approval(expires=3600, summary="Send {amount} EUR of {payment_id} back to the customer"))
 def refund(payment_id: str, amount: float) -> str:
     """Send a payment back."""
     return f"{amount:.2f} EUR of {payment_id} sent back"

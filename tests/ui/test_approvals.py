@@ -32,7 +32,7 @@ def empty_inbox(server: Server) -> None:
 def test_a_request_is_approved_by_keyboard_alone(person: Person, server: Server):
     id = ask(server)
     page = person.open("/approvals")
-    expect(page.locator("#decide h2")).to_have_text("Billing asks to call refund")
+    expect(page.locator("#decide h2")).to_have_text("Send 24.95 EUR of pay_72 back to the customer")
     expect(page.locator("#waiting")).to_contain_text("1")
     for _ in range(40):
         page.keyboard.press("Tab")

@@ -6,12 +6,16 @@ import re
 
 import pytest
 from fastapi import FastAPI
+from playwright.sync_api import expect
 from starlette.testclient import TestClient
 
 from changeover.ui.icons import ICONS, sprite
 from changeover.ui.pages import HERE, PAGES, mount_ui
+from tests.ui.people import Person
 
 STATIC = HERE / "static"
+WEIGHT = """['resource', 'navigation'].flatMap(kind => performance.getEntriesByType(kind))
+  .filter(each => !each.name.includes('/api/')).reduce((sum, each) => sum + each.transferSize, 0)"""
 SOURCES = [*STATIC.rglob("*.js"), *(HERE / "templates").glob("*.html")]
 
 
@@ -60,6 +64,13 @@ def test_no_script_makes_elements_but_by_one_function():
     found = {path.name for path in STATIC.rglob("*.js") if makers.search(path.read_text())}
     assert found == {"dom.js"}
     assert not any(re.search(r"\sstyle=|\son\w+=", path.read_text()) for path in (HERE / "templates").glob("*.html"))
+
+
+@pytest.mark.parametrize("path", ["/chat", "/approvals", "/runs", "/sign-in"])
+def test_a_page_takes_60_kb_over_the_wire(person: Person, path: str):
+    page = person.open(path)
+    expect(page.locator("[aria-busy]")).to_have_count(0)
+    assert 5_000 < page.evaluate(WEIGHT) <= 60_000
 
 
 def test_nothing_is_asked_of_other_hosts():

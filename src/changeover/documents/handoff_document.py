@@ -20,6 +20,7 @@ from changeover.documents.shape import (
     JSON,
     SECONDS,
     TEXT,
+    TEXT_OR_FUNCTION,
     TEXTS,
     TIMEOUT,
     WHOLE,
@@ -80,6 +81,7 @@ APPROVAL_RECORD = Record(
         "on_expiry": Field(choice("reject", "approve"), "What is decided then."),
         "when": Field(FUNCTION, "A function of context and arguments that says which calls need approval."),
         "roles": Field(TEXTS, "The person who decides must have one of these roles."),
+        "summary": Field(TEXT_OR_FUNCTION, "The sentence that the person reads first, with arguments in braces."),
     },
 )
 DETAILED = APPROVAL_RECORD.shape(Approval)

@@ -28,6 +28,9 @@ class Approval:
     """`when(ctx, arguments)` says whether this call needs approval; None means every call."""
     roles: Sequence[str] = ()
     """The person who decides must have one of these roles; empty allows any person."""
+    summary: str | Callable[..., Any] | None = None
+    """The sentence that the person reads first: a text with arguments in braces, such as "Send back {amount} EUR", or a
+    function `summary(ctx, arguments)`. None shows the call as it is."""
 
 
 Approvable = bool | Callable[..., Any] | Approval | None
@@ -59,9 +62,18 @@ def approval_faults(declared: object) -> list[str]:
     if declared.when is not None and not callable(declared.when):
         found.append(f"has an approval with when={declared.when!r}; give a function of the context and the arguments")
     found += arity_faults("an approval with when", declared.when, "context", "arguments")
+    found += _summary_faults(declared.summary)
     if not is_names(declared.roles):
         found.append(f"has an approval with roles={declared.roles!r}; give a list of names, such as ['manager']")
     return found
+
+
+def _summary_faults(summary: object) -> list[str]:
+    if callable(summary):
+        return arity_faults("an approval with summary", summary, "context", "arguments")
+    fine = summary is None or isinstance(summary, str)
+    wanted = "give a text, or a function of the context and the arguments"
+    return [] if fine else [f"has an approval with summary={summary!r}; {wanted}"]
 
 
 def is_names(given: object) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from changeover.agent.agent import Agent, Function, Member
 from changeover.agent.handoff import delegate, handoff
 from changeover.facts import ApprovalRequest
-from changeover.guards.approval import Approve, Decision, Edit
+from changeover.guards.approval import Approval, Approve, Decision, Edit
 from changeover.handoffs.answers import Rejected
 from changeover.handoffs.package import HandoffPackage
 from changeover.messages import Assistant, Message, Reply, User
@@ -59,7 +59,7 @@ def needs_a_yes(ctx: RunContext, arguments: dict[str, Any]) -> bool:
     return ctx.agent != "accounts"
 
 
-@tool(approval=needs_a_yes, at_most_once=True)
+@tool(approval=Approval(when=needs_a_yes, summary="Send {amount} EUR of {payment_id} back"), at_most_once=True)
 def refund(payment_id: str, amount: float) -> str:
     """Send a payment back to the customer: a refund, money back."""
     return f"{amount:.2f} EUR of {payment_id} sent back"

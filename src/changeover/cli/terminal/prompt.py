@@ -76,7 +76,8 @@ def matter_words(request: Asked) -> str:
             matter = f"{message}{f' ({call_arguments(values)})' if values else ''}"
         case _:
             call = f"{request.tool}({call_arguments(values)})" if request.tool else "a handoff"
-            matter = f"{call}{f' to {receiver}' if receiver else ''}{about}"
+            said = f"{message}: " if message and not receiver else ""  # the declared summary
+            matter = f"{said}{call}{f' to {receiver}' if receiver else ''}{about}"
     return one_line(matter)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from typing import Any
 
 from changeover.agent.moves import BadArguments, NoSuchReceiver, UseTool, misfit_words, not_json
 from changeover.copies import copy_of
@@ -26,6 +28,7 @@ from changeover.tools.run_context import RunContext
 
 logger = logging.getLogger("changeover.approvals")
 
+BRACES = re.compile(r"\{(\w+)\}")
 WAYS: dict[RequestKind, str] = {
     "approval": "approve it, reject it, edit it or respond",
     "permission": "approve or reject it",
@@ -52,7 +55,7 @@ async def seek_approval(world: World, command: SeekApproval) -> Event:
         call.name,
         args,
         command.receiver,
-        command.message,
+        "\n\n".join(filter(None, (await _summary(command, args), command.message))),
         None if seconds is None else world.clock.now() + seconds,
         command.approval.on_expiry,
         roles=tuple(command.approval.roles),
@@ -70,6 +73,19 @@ async def _needed(approval: Approval, command: SeekApproval) -> bool:
         # A predicate that fails has not said that the call is safe.
         logger.exception("the approval of %s could not be judged, so a person is asked", command.call.name)
         return True
+
+
+async def _summary(command: SeekApproval, args: dict[str, Any]) -> str:
+    """The declared sentence about a call; empty if there is none, or its function fails."""
+    declared = command.approval.summary
+    if declared is None or isinstance(declared, str):
+        return BRACES.sub(lambda found: str(args.get(found[1], found[0])), declared or "")
+    try:
+        return str(await called(declared, command.context, copy_of(args)))
+    except TROUBLE as error:
+        let_go(error)
+        logger.exception("the summary of %s could not be made, so the call is shown as it is", command.call.name)
+        return ""
 
 
 def misfit(world: World, request: ApprovalRequest, decision: Decision) -> str:

@@ -22,8 +22,8 @@ function status(branch) {
 
 const timer = (branch) => (isOver(branch) ? h("span", { class: "t" }, took((branch.ended ?? branch.began) - branch.began)) : elapsed(branch.began));
 
-function line(branch) {
-  return [avatar(branch.receiver, "small"), h("b", {}, named(branch.receiver)), h("span", { class: "task", dir: "auto" }, cut(branch.task, 300)), status(branch), timer(branch)];
+function line(branch, opens) {
+  return [avatar(branch.receiver, "small"), h("b", {}, named(branch.receiver)), h("span", { class: "task", dir: "auto" }, cut(branch.task, 300)), status(branch), timer(branch), opens && icon("chevron-right", "small turn")];
 }
 
 function branchOf(branch, show) {
@@ -31,7 +31,7 @@ function branchOf(branch, show) {
   const answer = isOver(branch) && branch.text && h("p", { class: "res", dir: "auto" }, cut(branch.text, 600));
   const body = inner.length > 0 && h("div", { class: "inner" }, inner.map(show));
   const open = !isOver(branch) || waits(branch);
-  const box = body ? details(branch.call, open, h("summary", { class: "dl" }, line(branch)), body) : h("div", { class: "dl" }, line(branch));
+  const box = body ? details(branch.call, open, h("summary", { class: "dl" }, line(branch, true)), body) : h("div", { class: "dl" }, line(branch));
   return h("li", { class: hueOf(branch.receiver) }, box, answer);
 }
 

@@ -26,7 +26,9 @@ class Chat {
     byId("stop").addEventListener("click", () => this.stop());
     byId("details").addEventListener("click", () => this.turnRail());
     this.scroll.addEventListener("scroll", () => (this.near = this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight < 80), { passive: true });
-    new ResizeObserver(() => this.near && (this.scroll.scrollTop = this.scroll.scrollHeight)).observe(this.log);
+    const follow = new ResizeObserver(() => this.near && (this.scroll.scrollTop = this.scroll.scrollHeight));
+    follow.observe(this.log);
+    follow.observe(this.scroll);
     onRequests(() => this.draw());
     setInterval(tick, 200);
   }
