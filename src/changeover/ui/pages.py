@@ -27,15 +27,16 @@ class Page(NamedTuple):
     label: str
     icon: str
     group: str = ""
-    """The heading above it in the sidebar; the daily pages have none."""
-    item: bool = False
-    """True if `/<name>/<id>` is a page of its own."""
+    """The heading above it in the sidebar, Build or Learn; "foot" for its end. The daily pages have none: on a phone
+    they stay in view."""
+    item: str = ""
+    """The template and script of `/<name>/<id>`, if there is such a page."""
 
 
 PAGES = (
-    Page("chat", "Chat", "messages-square", item=True),
+    Page("chat", "Chat", "messages-square", item="chat"),
     Page("runs", "Runs", "workflow"),
-    Page("approvals", "Approvals", "inbox", item=True),
+    Page("approvals", "Approvals", "inbox", item="approvals"),
 )
 """The pages in the order of the sidebar; each has a template and a script of its name."""
 CACHE = {"Cache-Control": "no-cache"}
@@ -62,20 +63,22 @@ def mount_ui(app: FastAPI) -> None:
     app.mount("/static", Assets(directory=HERE / "static"), name="static")
 
 
-def _shell(name: str, title: str) -> Callable[[Request], Response]:
-    """The route of a page."""
+def _shell(name: str, title: str, section: str = "") -> Callable[[Request], Response]:
+    """The route of a page, which belongs to this section of the sidebar."""
 
     def show(request: Request) -> Response:
-        known = {"page": name, "title": title, "pages": PAGES, "version": version("changeover"), "root": _root(request)}
+        known = {"page": name, "title": title, "section": section, "pages": PAGES, "root": _root(request)}
+        known["version"] = version("changeover")
         return TEMPLATES.TemplateResponse(request, f"{name}.html", known)
 
     return show
 
 
 for each in PAGES:
-    paths = [f"/{each.name}", f"/{each.name}/{{id:path}}"] if each.item else [f"/{each.name}"]
-    for path in paths:
-        router.add_api_route(path, _shell(each.name, each.label), methods=["GET"])
+    router.add_api_route(f"/{each.name}", _shell(each.name, each.label, each.name), methods=["GET"])
+    if each.item:
+        shell = _shell(each.item, each.label, each.name)
+        router.add_api_route(f"/{each.name}/{{id:path}}", shell, methods=["GET"])
 router.add_api_route("/sign-in", _shell("signin", "Sign in"), methods=["GET"])
 
 

@@ -42,14 +42,14 @@ function setUpTheme() {
 }
 
 function setUpMore() {
-  const [more, foot] = [byId("more"), byId("foot")];
+  const [more, rest] = [byId("more"), byId("rest")];
   const turn = (open) => {
-    foot.classList.toggle("open", open);
+    rest.classList.toggle("open", open);
     more.setAttribute("aria-expanded", open);
   };
-  more.addEventListener("click", () => turn(!foot.classList.contains("open")));
-  foot.addEventListener("keydown", (event) => event.key === "Escape" && (turn(false), more.focus()));
-  foot.addEventListener("click", () => turn(false));
+  more.addEventListener("click", () => turn(!rest.classList.contains("open")));
+  rest.addEventListener("keydown", (event) => event.key === "Escape" && (turn(false), more.focus()));
+  rest.addEventListener("click", () => turn(false));
 }
 
 function showWho(who) {
