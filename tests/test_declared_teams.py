@@ -52,7 +52,7 @@ async def test_a_team_may_come_from_the_store_alone(store: str | Log):
     )
     assert (await team.run("hello", conversation="c")).output == "zoe: handoff"
     assert await editions(team, "c") == [1]
-    assert list(team.roster.seats) == ["adam", "zoe"]
+    assert list(team.roster.seats) == ["zoe", "adam"]
     await team.close()
 
 
@@ -70,13 +70,18 @@ def test_a_team_without_members_and_without_a_store_is_refused():
         Team()
 
 
-async def test_without_a_start_the_first_agent_by_name_begins_also_if_the_start_is_removed(store: str | Log):
+async def test_without_a_start_the_agent_that_was_declared_first_begins_also_if_the_start_is_removed(
+    store: str | Log,
+):
     team = Team(store=store, model=ScriptedModel(echo))
-    rows = [Edit("agent", name, {"handoffs": []}) for name in ("carl", "bea")]
-    await team.declarations.write([*rows, Edit("team", "default", {"start": "carl"})])
+    await team.declarations.write([Edit("agent", name, {"handoffs": []}) for name in ("carl", "dora", "bea")])
     assert (await team.run("hello")).final_agent == "carl"
-    await team.declarations.set_state("agent", "carl", "removed")
+    await team.declarations.put("team", "default", {"start": "bea"})
     assert (await team.run("hello")).final_agent == "bea"
+    await team.declarations.set_state("agent", "bea", "removed")
+    assert (await team.run("hello")).final_agent == "carl"
+    await team.declarations.set_state("agent", "carl", "disabled")
+    assert (await team.run("hello")).final_agent == "dora"
     await team.close()
 
 

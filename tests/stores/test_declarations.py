@@ -27,7 +27,7 @@ async def test_a_store_in_which_nothing_is_declared_is_at_edition_0(log: Log):
 
 async def test_a_row_keeps_its_document_its_writer_and_its_time(log: Log):
     written = await log.declarations.put("agent", "billing", BILLING, by="ana@example.org")
-    assert written == Declaration("agent", "billing", 1, 1, "enabled", BILLING, written.at, "ana@example.org")
+    assert written == Declaration("agent", "billing", 1, 1, "enabled", BILLING, written.at, "ana@example.org", rank=1)
     assert written.at > 1.7e9
     assert await log.declarations.one("agent", "billing") == written
     assert await log.declarations.listed() == [written]
@@ -91,7 +91,19 @@ async def test_changes_that_are_written_together_share_an_edition(log: Log):
         ("agent", "billing", 1),
         ("team", "desk", 1),
     ]
-    assert [each.name for each in await log.declarations.listed()] == ["billing", "triage", "desk"]
+    assert [each.name for each in await log.declarations.listed()] == ["triage", "billing", "desk"]
+
+
+async def test_declarations_keep_the_order_in_which_they_were_first_written(log: Log):
+    declared = log.declarations
+    await declared.write([Edit("agent", "zoe", {}), Edit("agent", "adam", {})])
+    await declared.put("agent", "mia", {})
+    await declared.put("agent", "zoe", {"instructions": "new"})
+    await declared.set_state("agent", "adam", "removed")
+    await declared.put("agent", "adam", {"instructions": "back"})
+    assert [(each.name, each.rank) for each in await declared.listed("agent")] == [("zoe", 1), ("adam", 2), ("mia", 3)]
+    assert [each.name for each in await declared.at_edition(1)] == ["zoe", "adam"]
+    assert {each.rank for each in await declared.history("agent", "adam")} == {2}
 
 
 async def test_the_second_of_two_editors_is_told_and_nothing_is_lost(log: Log):
@@ -160,7 +172,7 @@ async def test_a_check_sees_the_whole_outcome_and_can_refuse_it(log: Log):
         await log.declarations.checked_by(check).write(
             [Edit("agent", "billing", {}), Edit("agent", "triage", state="removed")]
         )
-    assert seen == [("billing", "enabled"), ("triage", "removed")]
+    assert seen == [("triage", "removed"), ("billing", "enabled")]
     assert await log.declarations.edition() == 1
 
 

@@ -41,6 +41,9 @@ class Declaration(Struct, frozen=True):
     """When it was written, by the store's clock, in seconds since the epoch."""
     by: str = ""
     """Who wrote it."""
+    rank: int = 0
+    """Its place in the order in which declarations were first written, the same in all versions: a team whose settings
+    name no start agent starts at its first one."""
 
     @property
     def key(self) -> tuple[Kind, str]:
@@ -80,11 +83,11 @@ class Declarations(Protocol):
         ...
 
     async def at_edition(self, edition: int) -> list[Declaration]:
-        """The declarations as they were at this edition, by kind and name, disabled and removed ones included."""
+        """The declarations as they were at this edition, by kind and rank, disabled and removed ones included."""
         ...
 
     async def listed(self, kind: Kind | None = None, include_removed: bool = False) -> list[Declaration]:
-        """The current declarations, of one kind or of all, by kind and name."""
+        """The current declarations, of one kind or of all, by kind and rank."""
         ...
 
     async def one(self, kind: Kind, name: str, version: int | None = None) -> Declaration | None:
@@ -126,6 +129,7 @@ def edited(current: Sequence[Declaration], edits: Sequence[Edit], edition: int, 
     if faults := [fault for edit in edits for fault in _faults(edit, rows.get((edit.kind, edit.name)))]:
         raise MisconfiguredError(*faults)
     new: dict[tuple[Kind, str], Declaration] = {}
+    last = max((each.rank for each in current), default=0)
     for edit in edits:
         key = edit.kind, edit.name
         before = rows.get(key)
@@ -135,14 +139,20 @@ def edited(current: Sequence[Declaration], edits: Sequence[Edit], edition: int, 
         document = before.document if edit.document is None and before else json_copy(edit.document)
         state = edit.state or _standing(edit, before)
         if before is None or (document, state) != (before.document, before.state):
-            new[key] = rows[key] = Declaration(edit.kind, edit.name, version + 1, edition, state, document, by=by)
+            rank = before.rank if before else (last := last + 1)
+            fresh = Declaration(edit.kind, edit.name, version + 1, edition, state, document, by=by, rank=rank)
+            new[key] = rows[key] = fresh
     return list(new.values())
 
 
 def after(current: Sequence[Declaration], new: Sequence[Declaration]) -> list[Declaration]:
-    """All current declarations once these are written, by kind and name."""
-    rows = {each.key: each for each in (*current, *new)}
-    return [rows[key] for key in sorted(rows)]
+    """All current declarations once these are written, by kind and rank."""
+    return in_order({each.key: each for each in (*current, *new)}.values())
+
+
+def in_order(rows: Iterable[Declaration]) -> list[Declaration]:
+    """These declarations, by kind and rank."""
+    return sorted(rows, key=lambda each: (each.kind, each.rank))
 
 
 def encoded(declaration: Declaration) -> str:

@@ -8,7 +8,17 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from changeover.relay.declarations import Check, Declaration, Edit, EditionMoved, Kind, Standing, after, edited
+from changeover.relay.declarations import (
+    Check,
+    Declaration,
+    Edit,
+    EditionMoved,
+    Kind,
+    Standing,
+    after,
+    edited,
+    in_order,
+)
 from changeover.relay.sanitize import text_of
 
 
@@ -46,7 +56,7 @@ class StoredDeclarations:
         return await self._rows.edition()
 
     async def at_edition(self, edition: int) -> list[Declaration]:
-        return sorted(await self._rows.at_edition(edition), key=lambda each: each.key) if edition else []
+        return in_order(await self._rows.at_edition(edition)) if edition else []
 
     async def listed(self, kind: Kind | None = None, include_removed: bool = False) -> list[Declaration]:
         current = await self.at_edition(await self.edition())

@@ -16,7 +16,7 @@ from changeover.stores.sql.schema import declarations, tools
 
 d = declarations.c
 
-ROW = (d.kind, d.name, d.version, d.edition, d.state, d.document, d.written_at, d.written_by)
+ROW = (d.kind, d.name, d.version, d.edition, d.state, d.document, d.written_at, d.written_by, d.rank)
 
 
 class DeclarationStatements:
@@ -76,7 +76,7 @@ class SqlDeclarations:
         job.result = at
 
     def _bound(self, each: Declaration, at: float) -> Row:
-        return self._sql.insert(**_columns(each, at), kind=each.kind, edition=each.edition)[1]
+        return self._sql.insert(**_columns(each, at), kind=each.kind, edition=each.edition, rank=each.rank)[1]
 
     def _tool(self, each: Declaration, at: float) -> Row:
         return self._sql.put_tool(**_columns(each, at), type=each.document["type"])[1]
@@ -96,5 +96,5 @@ def _time_if_mine(wanted: Sequence[Declaration], written: Sequence[Declaration])
 
 
 def _declaration(row: Row) -> Declaration:
-    kind, name, version, edition, state, document, at, by = row
-    return Declaration(kind, name, version, edition, state, msgspec.json.decode(document), at, by)
+    kind, name, version, edition, state, document, at, by, rank = row
+    return Declaration(kind, name, version, edition, state, msgspec.json.decode(document), at, by, rank)

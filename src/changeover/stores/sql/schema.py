@@ -350,6 +350,7 @@ declarations = Table(
     text_column("name", key=True),
     number_column("version", key=True),
     number_column("edition"),
+    number_column("rank"),
     text_column("state"),
     text_column("document"),
     time_column("written_at"),
@@ -358,7 +359,8 @@ declarations = Table(
     one_of("state", STANDINGS, "declarations"),
 )
 """Agents, tools, skills and team settings that are declared as data: one row for each version, the document as JSON.
-Rows are never changed. `edition` numbers the changes of the whole store."""
+Rows are never changed. `edition` numbers the changes of the whole store, `rank` the declarations in the order in which
+they were first written."""
 
 Index("declarations_edition", declarations.c.edition)
 

@@ -18,6 +18,7 @@ def upgrade() -> None:
         sa.Column("name", sa.Text, primary_key=True),
         sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("edition", sa.Integer, nullable=False),
+        sa.Column("rank", sa.Integer, nullable=False),
         *_content(),
         sa.CheckConstraint("kind IN ('agent', 'tool', 'skill', 'team')", name="declarations_kind_check"),
         sa.CheckConstraint(STATES, name="declarations_state_check"),
