@@ -82,7 +82,9 @@ def test_the_team_is_described_and_drawn(server: Server):
     with server.client() as client:
         assert ids(client.get("/agents").json()["items"]) == ["triage", "billing", "manager", "research"]
         assert client.get("/agents/research").json()["pull"] is True
-        assert client.get("/graph").json()[0]["id"] == "triage"
+        drawn = client.get("/graph").json()
+        assert drawn["members"][0]["place"]["id"] == "triage"
+        assert drawn["arrows"][0]["label"]["width"] > 0
         assert "billing" in client.get("/graph", params={"format": "mermaid"}).text
         assert client.get("/graph", params={"format": "svg"}).headers["content-type"] == "image/svg+xml"
         assert client.get("/version").json()["team"] == "desk"

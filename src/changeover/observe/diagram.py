@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile, zip_longest
+from typing import Any
 
 from msgspec import Struct
 
-from changeover.agent.agent import Agent, Function, Person, purpose
+from changeover.agent.agent import Agent, Function, Person, first_line, purpose
 from changeover.agent.moves import EVERY_DELEGATE, DelegateTo, Move, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
 from changeover.facts import HandoffRecord, Mode
 from changeover.facts import State as HandoffState
+from changeover.guards.rules import VariablesAre
 from changeover.ids import child_id, split_handoff
+
+AFTER_APPROVAL = "after approval"
 
 
 class Way(Struct, frozen=True):
@@ -27,13 +32,34 @@ class Way(Struct, frozen=True):
     approval: bool = False
     alternatives: tuple[str, ...] = ()
     """Agents that are asked if the receiver declines."""
+    condition: str = ""
+    """When it is open, in words; empty if it always is."""
 
     @property
     def label(self) -> str:
-        """The tool, its variables, whether it needs approval, and the alternatives."""
-        carried = f"({', '.join(self.variables)})" if self.variables else ""
-        otherwise = f", else {', '.join(self.alternatives)}" if self.alternatives else ""
-        return f"{self.tool}{carried}{' (after approval)' if self.approval else ''}{otherwise}"
+        """All details in one line."""
+        tool, *more = self.details
+        return f"{tool}{''.join(f' ({each})' if each == AFTER_APPROVAL else f', {each}' for each in more)}"
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """The tool and its variables, its condition, whether it needs approval, and the alternatives."""
+        found = (
+            f"{self.tool}({', '.join(self.variables)})" if self.variables else self.tool,
+            AFTER_APPROVAL if self.approval else "",
+            f"when {self.condition}" if self.condition else "",
+            f"else {', '.join(self.alternatives)}" if self.alternatives else "",
+        )
+        return tuple(each for each in found if each)
+
+    @property
+    def reaches(self) -> tuple[str, ...]:
+        """All members that may get the work."""
+        return (*self.receivers, *self.alternatives)
+
+    def others(self, sender: str) -> tuple[str, ...]:
+        """The receivers without the sender; one that names itself alone stays."""
+        return tuple(id for id in self.receivers if id != sender or len(self.receivers) == 1)
 
 
 class Place(Struct, frozen=True):
@@ -47,9 +73,14 @@ class Place(Struct, frozen=True):
     person: bool = False
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """What is special about it."""
+        return tuple(word for word, holds in (("person", self.person), ("start", self.start)) if holds)
+
+    @property
     def title(self) -> str:
         """Id, kind and purpose."""
-        is_what = ", ".join(word for word, holds in (("person", self.person), ("start", self.start)) if holds)
+        is_what = ", ".join(self.kinds)
         return f"{self.id}{f' ({is_what})' if is_what else ''}{f': {self.about}' if self.about else ''}"
 
 
@@ -149,8 +180,8 @@ def _legs(first: str, steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _way_text(place: Place, way: Way) -> str:
-    others = [id for id in way.receivers if id != place.id or len(way.receivers) == 1]
-    return f"{'asks    ' if way.delegate else 'hands to'}  {', '.join(others) or 'nobody'} by {way.label}"
+    others = ", ".join(way.others(place.id)) or "nobody"
+    return f"{'asks    ' if way.delegate else 'hands to'}  {others} by {way.label}"
 
 
 def _place(id: str, seat: Seat | Function | Person, roster: Roster) -> Place:
@@ -177,15 +208,38 @@ def _ways(sender: str, moves: Iterable[Move], roster: Roster) -> Iterator[Way]:
                 yield Way(name, move.receivers)
             case Transfer():
                 properties = move.definition.parameters.get("properties", {})
-                others = move.declared.alternatives
-                yield Way(name, (move.declared.receiver,), False, tuple(properties), approval, others)
+                yield _declared(name, move, tuple(properties))
             case ToSpecialist():
                 yield Way(name, tuple(_specialists(sender, move, roster)), True, (), approval)
             case DelegateTo():
                 taken = tuple(each for each in move.definition.parameters["properties"] if each not in EVERY_DELEGATE)
-                yield Way(name, (move.declared.receiver,), True, taken, approval, move.declared.alternatives)
+                yield _declared(name, move, taken)
             case UseTool():
                 pass  # it has no receiver
+
+
+def _declared(name: str, move: Transfer | DelegateTo, variables: tuple[str, ...]) -> Way:
+    declared = move.declared
+    return Way(
+        name,
+        (declared.receiver,),
+        isinstance(move, DelegateTo),
+        variables,
+        move.approval is not None,
+        declared.alternatives,
+        described(declared.when),
+    )
+
+
+def described(condition: Callable[..., Any] | None) -> str:
+    """A condition in words: the first line of its docstring, else its name."""
+    if condition is None:
+        return ""
+    if isinstance(condition, VariablesAre):
+        return _one_line(", ".join(f"{name} is {value}" for name, value in condition.values.items()))
+    name = str(getattr(condition, "__name__", type(condition).__name__))
+    about = first_line(condition.__doc__) if inspect.isroutine(condition) else ""
+    return _one_line(about).rstrip(".") or ("a condition holds" if name == "<lambda>" else name.replace("_", " "))
 
 
 def _specialists(sender: str, move: ToSpecialist, roster: Roster) -> Iterator[str]:
@@ -268,9 +322,8 @@ def _box(place: Place) -> str:
 def _edges(place: Place, names: dict[str, str]) -> Iterator[str]:
     for way in place.ways:
         line = "-.->" if way.delegate else "-->"
-        for receiver in way.receivers:
-            if receiver != place.id or len(way.receivers) == 1:
-                yield f'  {names[place.id]} {line}|"{_escaped(way.label)}"| {names[receiver]}'
+        for receiver in way.others(place.id):
+            yield f'  {names[place.id]} {line}|"{_escaped(way.label)}"| {names[receiver]}'
 
 
 def _messages(steps: Sequence[Step], names: dict[str, str]) -> Iterator[str]:

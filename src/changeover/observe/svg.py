@@ -1,23 +1,25 @@
-"""Drawings in SVG: cards with lines for a team, lifelines with arrows for a conversation."""
+"""Drawings in SVG: boxes with arrows for a team, lifelines with arrows for a conversation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from math import dist
 
 from msgspec import Struct
 
-from changeover.observe.diagram import Course, Place, Plan, Step, Way
+from changeover.observe.diagram import Course, Place, Plan, Step
+from changeover.observe.layout import Point
+from changeover.observe.team_map import LETTER, LINE, PAD, PlacedArrow, PlacedMember, team_map
 
-LETTER, LINE, PAD, GAP = 7.3, 20, 12, 28
-"""How wide a letter is, how high a line, how much is free within a card and between two, in pixels."""
-LANE = 14
-"""How far lines are apart that run beside one another."""
+ROUND = 6.0
+"""The radius of the corners of lines."""
 WIDE = 64
 """How many letters of a text are shown."""
 
 STYLE = (
     "text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1f2937}.b{font-weight:bold}.d{fill:#6b7280}"
+    ".t{font-size:11px}.a{fill:#1d4ed8}.u{stroke-dasharray:4 3}"
     ".c{fill:#f9fafb;stroke:#9ca3af}.s{stroke:#047857;stroke-width:2}"
     ".e{fill:none;stroke:#2563eb;stroke-width:1.3;marker-end:url(#p)}.r{stroke-dasharray:5 3}"
     ".l{stroke:#d1d5db}.h{fill:#fef3c7}.x{stroke:#b91c1c;marker-end:url(#x)}.n{fill:#b91c1c}"
@@ -50,16 +52,11 @@ class Arrow(Struct, frozen=True):
 
 
 def team_svg(plan: Plan) -> str:
-    """A team: each card lists what its agent can do, and a line leads from each way to its receivers."""
-    width = PAD * 2 + LETTER * max(len(row) for place in plan for row in (_short(place.title), *_rows(place)))
-    tops: dict[str, float] = {}
-    bottom = float(PAD)
-    for place in plan:
-        tops[place.id] = bottom
-        bottom += LINE * (1 + len(_rows(place))) + PAD + GAP
-    cards = [part for place in plan for part in _card(place, tops[place.id], width)]
-    lines = list(_lines(plan, tops, PAD + width))
-    return _page(PAD + width + LANE * (len(lines) + 2), bottom, [*cards, *lines])
+    """A team: a box for each member, and a labelled arrow for each way to another; those of delegates are dashed."""
+    drawing = team_map(plan)
+    parts = [part for member in drawing.members for part in _card(member)]
+    parts += [part for arrow in drawing.arrows for part in _connection(arrow)]
+    return _page(drawing.width, drawing.height, parts)
 
 
 def course_svg(course: Course) -> str:
@@ -82,40 +79,47 @@ def course_svg(course: Course) -> str:
     return _page(max(60 + apart * len(agents), longest + PAD), bottom + PAD, parts)
 
 
-def _rows(place: Place) -> list[str]:
-    return [*place.tools, *(_way(way) for way in place.ways)]
+def _card(member: PlacedMember) -> Iterator[str]:
+    place, box = member.place, member.box
+    looks = "c" + " s" * place.start + " h" * place.person + " u" * (not member.reachable)
+    corner = box.height / 2 if place.person else 6
+    size = f'x="{box.x:g}" y="{box.y:g}" width="{box.width:g}" height="{box.height:g}"'
+    yield f'<rect class="{looks}" {size} rx="{corner:g}"/>'
+    yield f"<g>{_tooltip(place)}"
+    left = box.x + (box.height / 3 if place.person else PAD)
+    for index, line in enumerate(member.lines):
+        yield _text(left, box.y + LINE * (index + 1), line, "d" if index else "b")
+    yield "</g>"
 
 
-def _way(way: Way) -> str:
-    return _short(f"{'asks' if way.delegate else 'hands to'} {', '.join(way.receivers) or 'nobody'}: {way.label}")
+def _tooltip(place: Place) -> str:
+    rows = [place.title, *place.tools, *(f"{', '.join(way.receivers)}: {way.label}" for way in place.ways)]
+    return f"<title>{escape(chr(10).join(rows))}</title>"
 
 
-def _card(place: Place, top: float, width: float) -> Iterator[str]:
-    rows = _rows(place)
-    height = LINE * (1 + len(rows)) + PAD
-    looks = f"c{' s' if place.start else ''}{' h' if place.person else ''}"
-    corner = height / 2 if place.person else 6
-    yield f'<rect class="{looks}" x="{PAD}" y="{top:g}" width="{width:g}" height="{height}" rx="{corner:g}"/>'
-    yield _text(2 * PAD, top + LINE, _short(place.title), "b")
-    for index, row in enumerate(rows):
-        yield _text(2 * PAD, top + LINE * (index + 2), row, "d" if index < len(place.tools) else "")
+def _connection(arrow: PlacedArrow) -> Iterator[str]:
+    """Its line with rounded corners, and its label."""
+    whole = escape("\n".join(f"{arrow.sender} to {arrow.receiver}: {way.label}" for way in arrow.ways))
+    yield f'<path class="e{" r" if arrow.delegate else ""}" d="{_rounded(arrow.points)}"/>'
+    yield f"<g><title>{whole}</title>"
+    for index, line in enumerate(arrow.lines):
+        yield _text(arrow.label.x, arrow.label.y + LINE * index + 13, line, "t" if index else "t a")
+    yield "</g>"
 
 
-def _lines(plan: Plan, tops: dict[str, float], right: float) -> Iterator[str]:
-    """Each in a lane of its own, so that no two lie upon one another."""
-    lane, arriving = right, dict.fromkeys(tops, 0)
-    for place in plan:
-        for index, way in enumerate(place.ways):
-            y = tops[place.id] + LINE * (len(place.tools) + index + 2) - 4
-            for receiver in way.receivers:
-                if receiver == place.id and len(way.receivers) > 1:
-                    continue
-                lane += LANE
-                # What arrives at one card does so at different heights, as long as there is room.
-                end = tops[receiver] + 6 + 3 * (arriving[receiver] % 7)
-                arriving[receiver] += 1
-                back = " r" if way.delegate else ""
-                yield f'<path class="e{back}" d="M{right:g} {y:g}H{lane:g}V{end:g}H{right:g}"/>'
+def _rounded(points: Sequence[Point]) -> str:
+    """A path through the points, with corners as round as the lines beside them are long."""
+    parts = ["M{:g} {:g}".format(*points[0])]
+    for before, corner, after in zip(points, points[1:], points[2:], strict=False):
+        turn = min(ROUND, dist(before, corner) / 2, dist(corner, after) / 2)
+        leave, arrive = (_towards(corner, end, turn) for end in (before, after))
+        parts.append("L{:g} {:g}Q{:g} {:g} {:g} {:g}".format(*leave, *corner, *arrive))
+    return "".join(parts) + "L{:g} {:g}".format(*points[-1])
+
+
+def _towards(start: Point, end: Point, length: float) -> Point:
+    share = length / (dist(start, end) or 1)
+    return start[0] + (end[0] - start[0]) * share, start[1] + (end[1] - start[1]) * share
 
 
 def _arrows(steps: Iterable[Step]) -> Iterator[Arrow]:

@@ -8,7 +8,6 @@ from fastapi.responses import Response
 
 from changeover.observe.diagram import (
     Course,
-    Place,
     Plan,
     course_mermaid,
     course_text,
@@ -17,6 +16,7 @@ from changeover.observe.diagram import (
     team_text,
 )
 from changeover.observe.svg import course_svg, team_svg
+from changeover.observe.team_map import TeamMap, team_map
 from changeover.server.resource import Resource, Served
 from changeover.server.wire import JSON, Json
 
@@ -30,7 +30,7 @@ resource = Resource("drawings")
 def drawn(what: Plan | Course, format: Format) -> Response:
     """A team or a conversation, drawn."""
     if format == "json":
-        return Json(what)
+        return Json(what if isinstance(what, Course) else team_map(what))
     if isinstance(what, Course):
         text = {"text": course_text, "mermaid": course_mermaid, "svg": course_svg}[format](what)
     else:
@@ -38,7 +38,7 @@ def drawn(what: Plan | Course, format: Format) -> Response:
     return Response(text, media_type=MEDIA[format])
 
 
-@resource.route("GET /graph", list[Place], media=MEDIA_TYPES)
+@resource.route("GET /graph", TeamMap, media=MEDIA_TYPES)
 async def graph(team: Served, format: Format = "json") -> Response:
-    """Who can hand to whom."""
+    """Who can hand to whom: members with the places of their boxes, and arrows with their routes and labels."""
     return drawn(plan_of(team.roster), format)

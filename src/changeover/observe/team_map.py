@@ -1,0 +1,125 @@
+"""TeamMap: a team as a drawing, with places of members and routes of the arrows between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from msgspec import Struct
+
+from changeover.observe.diagram import Place, Plan, Way
+from changeover.observe.layers import Box, Link
+from changeover.observe.layout import Point, Rect, laid_out
+
+LETTER, LINE, PAD = 7.3, 18.0, 12.0
+"""How wide a letter is, how high a line, and the free space within a box, in pixels."""
+SMALL = 6.7
+"""How wide a letter of a label is."""
+NARROW = 156.0
+"""The width of a box whose text is short."""
+LONG = 30
+"""How many letters a line has at most."""
+MANY = 6
+"""A way to more receivers than this is written in the box of its sender, not drawn."""
+
+
+class PlacedMember(Struct, frozen=True):
+    """A member and its box."""
+
+    place: Place
+    lines: tuple[str, ...]
+    """What its box says."""
+    box: Rect
+    reachable: bool
+    """False if no way leads to it, not even as an alternative, and no conversation begins with it."""
+
+
+class PlacedArrow(Struct, frozen=True):
+    """All ways of one kind from a member to another, as one arrow."""
+
+    sender: str
+    receiver: str
+    delegate: bool
+    """It comes back."""
+    ways: tuple[Way, ...]
+    lines: tuple[str, ...]
+    """What its label says; the first line names the receiver."""
+    points: tuple[Point, ...]
+    """The corners of its line, from the sender to the receiver."""
+    label: Rect
+
+
+class TeamMap(Struct, frozen=True):
+    """Members and arrows, in pixels from the top left."""
+
+    width: float
+    height: float
+    members: tuple[PlacedMember, ...]
+    arrows: tuple[PlacedArrow, ...]
+
+
+def team_map(plan: Plan) -> TeamMap:
+    """The members of a team in rows below the start agent, and who can hand to whom."""
+    places = sorted(plan, key=lambda place: not place.start)
+    ways = _drawn(places)
+    labels = {pair: tuple(_label(pair[1], found)) for pair, found in ways.items()}
+    texts = {place.id: tuple(_lines(place)) for place in places}
+    boxes = [Box(id, _width(lines, LETTER, NARROW), LINE * len(lines) + PAD) for id, lines in texts.items()]
+    links = [
+        Link(sender, receiver, _width(lines, SMALL), LINE * len(lines))
+        for (sender, receiver, _), lines in labels.items()
+    ]
+    layout = laid_out(boxes, links)
+    reached = {id for place in places for way in place.ways for id in way.reaches if id != place.id}
+    return TeamMap(
+        layout.width,
+        layout.height,
+        tuple(
+            PlacedMember(place, texts[place.id], layout.boxes[place.id], place.start or place.id in reached)
+            for place in places
+        ),
+        tuple(
+            PlacedArrow(*pair, tuple(found), labels[pair], route.points, route.label)
+            for (pair, found), route in zip(ways.items(), layout.routes, strict=True)
+        ),
+    )
+
+
+def _drawn(places: Sequence[Place]) -> dict[tuple[str, str, bool], list[Way]]:
+    """The ways that are arrows, by sender, receiver and kind; all ways to oneself are one arrow."""
+    found: dict[tuple[str, str, bool], list[Way]] = {}
+    for place in places:
+        for way in place.ways:
+            if len(way.receivers) > MANY:
+                continue
+            for receiver in way.others(place.id):
+                kind = way.delegate and receiver != place.id
+                found.setdefault((place.id, receiver, kind), []).append(way)
+    return found
+
+
+def _lines(place: Place) -> Iterator[str]:
+    yield _short(place.id)
+    kind = ", ".join(place.kinds)
+    yield _short(" · ".join(part for part in (kind, place.about) if part) or "agent")
+    if place.tools:
+        yield _short(f"tools: {', '.join(place.tools)}")
+    for way in place.ways:
+        if len(way.receivers) > MANY:
+            verb = "asks" if way.delegate else "hands to"
+            yield _short(f"{verb} {len(way.others(place.id))} others: {way.tool}")
+
+
+def _label(receiver: str, ways: Sequence[Way]) -> Iterator[str]:
+    yield _short(f"to {receiver}")
+    for way in ways:
+        for detail in way.details:
+            yield from wrap(detail, LONG, max_lines=2, placeholder="…") or [""]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
+
+
+def _width(lines: Sequence[str], letter: float, least: float = 0.0) -> float:
+    return max(least, letter * max(map(len, lines)) + 2 * PAD if least else letter * max(map(len, lines)))
