@@ -20,7 +20,7 @@ from changeover.messages import File, Message, Reply, own_messages
 from changeover.relay.declarations import Declarations
 from changeover.relay.events import Entry, Event
 from changeover.relay.lists import Lists
-from changeover.relay.queue import Claim, Queue
+from changeover.relay.queue import Claim, Queue, Workers
 from changeover.relay.stream import Delta, Deltas, Recorded
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
 from changeover.relay.tokens import Audit, Tokens
@@ -337,6 +337,11 @@ class Log(Protocol):
     @property
     def audit(self) -> Audit:
         """Who changed declarations and tokens."""
+        ...
+
+    @property
+    def workers(self) -> Workers:
+        """The workers that claim tickets."""
         ...
 
     async def forget(self, root: str) -> bool:

@@ -77,6 +77,34 @@ class Queued(Struct, frozen=True, gc=False):
     """True while its agent waits for a person or a delegate: it cannot be claimed."""
 
 
+REMEMBERED = 24 * 3600.0
+"""Seconds for which a store remembers a worker that is gone."""
+
+
+class SeenWorker(Struct, frozen=True, kw_only=True, gc=False):
+    """A worker that a store has seen."""
+
+    name: str
+    agents: tuple[str, ...]
+    """The agents whose tickets it claims."""
+    started_at: float
+    until: float
+    """It counts as alive until then, unless it is seen again."""
+    team: str = DEFAULT_TEAM
+
+
+class Workers(Protocol):
+    """The workers that claim tickets of a store, timed by the clocks of their teams."""
+
+    async def seen(self, worker: SeenWorker) -> None:
+        """A worker is alive; one that was seen before keeps the time of its start, and the later `until` holds."""
+        ...
+
+    async def all(self) -> list[SeenWorker]:
+        """The workers of the last day, those that are gone included, by team and name."""
+        ...
+
+
 class Bell(Protocol):
     """Rings when there may be a ticket to claim."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from math import inf
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -62,6 +62,38 @@ class Opened(Struct, frozen=True, gc=False):
     count: int
 
 
+class Reached(Struct, frozen=True, gc=False):
+    """Number of times that conversations reached a limit."""
+
+    limit: str
+    """Its name, such as max_handoffs."""
+    count: int
+
+
+class Depth(Struct, frozen=True, gc=False):
+    """Number of runs with so many handoffs."""
+
+    handoffs: int
+    runs: int
+
+
+OccurrenceKind = Literal["refused", "deadlock", "limit", "spent", "depth"]
+
+
+class Occurrence(Struct, frozen=True, kw_only=True):
+    """One case that a figure counts."""
+
+    conversation: str
+    at: float
+    agent: str = ""
+    """The agent that handed over, was stopped by a limit, or spent something."""
+    receiver: str = ""
+    words: str = ""
+    """Why, or which limit."""
+    amount: float | None = None
+    """Tokens, or the number of handoffs."""
+
+
 class Measures(Protocol):
     """Figures of a log in a window of time."""
 
@@ -79,6 +111,22 @@ class Measures(Protocol):
 
     async def opened(self, since: float, until: float) -> list[Opened]:
         """The circuits that opened in the window."""
+        ...
+
+    async def limits(self, since: float, until: float) -> list[Reached]:
+        """The limits that conversations reached in the window, by name."""
+        ...
+
+    async def depths(self, since: float, until: float) -> list[Depth]:
+        """How many handoffs the runs made that ended in the window. A run of a delegate is a part of another run, and
+        is not counted."""
+        ...
+
+    async def occurrences(
+        self, kind: OccurrenceKind, since: float, until: float, name: str = "", most: int = 50
+    ) -> list[Occurrence]:
+        """The newest cases that a figure counts: of one agent if `name` is given; of this limit, or with this number of
+        handoffs, if the kind is that."""
         ...
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from changeover.faults import Circuit
+from changeover.relay.queue import REMEMBERED, SeenWorker
 from changeover.relay.tables import Kept, KeptAgent, Unlearned
 from changeover.routing.profile import Profile
 
@@ -152,6 +153,40 @@ class MeasureRow(Struct, frozen=True):
     name: str
     value: float
     at: float
+
+
+class WorkerRow(Struct, frozen=True):
+    """A worker; its agents are JSON."""
+
+    team: str
+    name: str
+    agents: str
+    started_at: float
+    until: float
+
+
+WORKERS = TableSpec("workers", WorkerRow, keys=3, extends="until")
+
+
+class StoredWorkers:
+    """The port `Workers` over its table."""
+
+    def __init__(self, table: Table[WorkerRow]) -> None:
+        self._table = table
+
+    async def seen(self, worker: SeenWorker) -> None:
+        agents = msgspec.json.encode(sorted(worker.agents)).decode()
+        if await self._table.get(worker.team, worker.name, agents) is None:
+            await self._table.sweep(worker.started_at - REMEMBERED)
+        await self._table.put(WorkerRow(worker.team, worker.name, agents, worker.started_at, worker.until))
+
+    async def all(self) -> list[SeenWorker]:
+        return [_worker(row) for row in await self._table.all()]
+
+
+def _worker(row: WorkerRow) -> SeenWorker:
+    agents = tuple(msgspec.json.decode(row.agents, type=list[str]))
+    return SeenWorker(name=row.name, agents=agents, started_at=row.started_at, until=row.until, team=row.team)
 
 
 MEASURES = TableSpec("measures", MeasureRow, keys=2)

@@ -24,7 +24,7 @@ from changeover.relay.events import Entry
 from changeover.relay.lists import Lists
 from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
 from changeover.relay.projection.rows import Rows
-from changeover.relay.queue import Claim, Queue
+from changeover.relay.queue import Claim, Queue, Workers
 from changeover.relay.stream import Deltas
 from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
 from changeover.relay.tokens import Audit, Tokens
@@ -145,6 +145,10 @@ class PassingLog:
     @property
     def audit(self) -> Audit:
         return self._log.audit
+
+    @property
+    def workers(self) -> Workers:
+        return self._log.workers
 
     @property
     def experience(self) -> Lessons:

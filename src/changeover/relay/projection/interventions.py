@@ -55,6 +55,7 @@ def _result(event: ApprovalDecided) -> str | None:
 
 def reach(sheet: Sheet, event: LimitReached) -> None:
     sheet.note("error", reached_words(event))
+    sheet.rows["limits"].append((sheet.id, sheet.state.position, sheet.at, sheet.agent or "", event.limit))
 
 
 def want_cancelled(sheet: Sheet, event: CancelRequested) -> None:

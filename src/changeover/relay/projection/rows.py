@@ -59,6 +59,7 @@ Name = Literal[
     "recalled_approvals",
     "ledgers",
     "refusals",
+    "limits",
     "trials",
 ]
 """The statements that write rows."""
@@ -106,6 +107,7 @@ FIELDS: dict[Name, tuple[str, ...]] = {
         *("input_tokens", "output_tokens", "cost"),
     ),
     "refusals": ("conversation", "position", "at", "sender", "receiver", "kind", "reason"),
+    "limits": ("conversation", "position", "at", "agent", "kind"),
     "trials": ("conversation", "experiment", "variant", "at"),
 }
 """The fields of each statement's rows. Statements run in this order: a row is added before it is changed."""

@@ -33,9 +33,11 @@ from changeover.stores.tables import (
     CONTEXTS,
     MEASURES,
     TOKENS,
+    WORKERS,
     MeasureRow,
     StoredAgents,
     StoredContexts,
+    StoredWorkers,
 )
 from changeover.stores.tokens import StoredAudit, StoredTokens
 
@@ -77,6 +79,7 @@ class MemoryLog:
         self._agents = StoredAgents(MemoryTable(AGENTS, self._lock, now))
         self._audited = MemoryTable(AUDIT, self._lock)
         self.audit = StoredAudit(self._audited, now)
+        self.workers = StoredWorkers(MemoryTable(WORKERS, self._lock))
         self.tokens = StoredTokens(MemoryTable(TOKENS, self._lock), self.audit, now)
         self.deltas = LocalDeltas()
         self._lessons = MemoryLessons(self._lock, self._entries, self._cost)

@@ -34,7 +34,7 @@ from changeover.stores.sql.statements import FeedStatements, Statements, stateme
 from changeover.stores.sql.table import SqlTable
 from changeover.stores.sql.trials import SqlTrials
 from changeover.stores.sql.writer import Writer
-from changeover.stores.tables import StoredAgents, StoredContexts
+from changeover.stores.tables import StoredAgents, StoredContexts, StoredWorkers
 from changeover.stores.tokens import StoredAudit, StoredTokens
 from changeover.stores.upgrade import make_current
 
@@ -98,6 +98,7 @@ class SqlLog:
         self.experience = SqlLessons(self._sql.lessons, store, SqlTable(self._sql.resets, store))
         self.trials = SqlTrials(self._sql.trials, store)
         self.audit = StoredAudit(SqlTable(self._sql.audit, store))
+        self.workers = StoredWorkers(SqlTable(self._sql.workers, store))
         self.tokens = StoredTokens(SqlTable(self._sql.tokens, store), self.audit)
         self.declarations = StoredDeclarations(SqlDeclarations(self._sql.declarations, store))
         self._erasure = Erasure(self._sql)

@@ -1,18 +1,28 @@
-"""SqlMeasures: handoffs, refusals, breaker openings and spending, counted for metrics."""
+"""SqlMeasures: handoffs, refusals, limits, breaker openings and spending, counted for metrics."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from math import inf
+from typing import Any
 
 import sqlalchemy as sa
 
-from changeover.relay.tables import Course, Expenses, Opened, Refused
-from changeover.stores.sql.compiler import Compiler, bind
+from changeover.relay.tables import (
+    Course,
+    Depth,
+    Expenses,
+    Occurrence,
+    OccurrenceKind,
+    Opened,
+    Reached,
+    Refused,
+)
+from changeover.stores.sql.compiler import ZERO, Compiler, Statement, bind
 from changeover.stores.sql.database import Call, Row
-from changeover.stores.sql.schema import breaker_openings, handoffs, ledgers, refusals
+from changeover.stores.sql.schema import breaker_openings, conversations, handoffs, ledgers, limits, refusals
 
-h, g, o, r = handoffs.c, ledgers.c, breaker_openings.c, refusals.c
+h, g, o, r, m = handoffs.c, ledgers.c, breaker_openings.c, refusals.c, limits.c
 
 
 class MeasureStatements:
@@ -30,6 +40,41 @@ class MeasureStatements:
         refused = sa.select(r.sender, r.receiver, r.kind, sa.func.count()).where(_within(r.at))
         self.refused = say(refused.group_by(r.sender, r.receiver, r.kind))
         self.opened = say(sa.select(o.receiver, sa.func.count()).where(_within(o.at)).group_by(o.receiver))
+        self.limits = say(sa.select(m.kind, sa.func.count()).where(_within(m.at)).group_by(m.kind))
+        runs = _runs().subquery()
+        self.depths = say(sa.select(runs.c.handoffs, sa.func.count()).group_by(runs.c.handoffs))
+        self.occurrences = _occurrences(say)
+
+
+def _runs() -> sa.Select[Any]:
+    """The ended runs of users' messages, each with the number of its handoffs."""
+    is_root = sa.exists().where(conversations.c.id == g.conversation, conversations.c.parent.is_(None))
+    made, ended = sa.func.sum(g.handoffs).label("handoffs"), sa.func.max(g.ended_at).label("ended_at")
+    one = sa.select(g.conversation, ended, made).where(_within(g.ended_at), is_root)
+    return one.group_by(g.conversation, g.run)
+
+
+def _occurrences(say: Compiler) -> dict[OccurrenceKind, Statement]:
+    """The newest cases of each kind, with the fields of an Occurrence in their order."""
+    nothing, name, none = sa.literal_column("''", sa.Text), bind("name", sa.Text), sa.null()
+    anyone = name == nothing
+    refused = sa.select(r.conversation, r.at, r.sender, r.receiver, r.reason, none)
+    refused = refused.where(_within(r.at), sa.or_(anyone, r.sender == name)).order_by(r.at.desc())
+    reached = sa.select(m.conversation, m.at, m.agent, nothing, m.kind, none).where(_within(m.at))
+    spent = sa.select(g.conversation, g.ended_at, g.agent, nothing, nothing, g.input_tokens + g.output_tokens)
+    spent = spent.where(_within(g.ended_at), sa.or_(anyone, g.agent == name))
+    runs = _runs().subquery()
+    depth = sa.select(runs.c.conversation, runs.c.ended_at, nothing, nothing, nothing, runs.c.handoffs)
+    found: dict[OccurrenceKind, sa.Select[Any]] = {
+        "refused": refused,
+        "deadlock": refused.where(r.kind == sa.literal_column("'deadlock'")),
+        "limit": reached.where(sa.or_(anyone, m.kind == name)).order_by(m.at.desc()),
+        "spent": spent.order_by(g.ended_at.desc()),
+        "depth": depth.where(sa.or_(anyone, sa.cast(runs.c.handoffs, sa.Text) == name)).order_by(
+            runs.c.ended_at.desc()
+        ),
+    }
+    return {kind: say(query.limit(bind("limit", sa.Integer)).offset(ZERO)) for kind, query in found.items()}
 
 
 def _within(time: sa.Column[float]) -> sa.ColumnElement[bool]:
@@ -38,6 +83,8 @@ def _within(time: sa.Column[float]) -> sa.ColumnElement[bool]:
 
 PAGE = 10_000
 """Handoffs that are read at once."""
+MOST = 50
+"""Cases that are listed, unless the caller says otherwise."""
 
 Ask = Callable[[Call], Awaitable[list[Row]]]
 
@@ -68,6 +115,20 @@ class SqlMeasures:
     async def opened(self, since: float, until: float) -> list[Opened]:
         return [Opened(*row) for row in await self._ask(self._sql.opened(since=since, until=until))]
 
+    async def limits(self, since: float, until: float) -> list[Reached]:
+        rows = await self._ask(self._sql.limits(since=since, until=until))
+        return sorted((Reached(*row) for row in rows), key=lambda each: each.limit)
+
+    async def depths(self, since: float, until: float) -> list[Depth]:
+        rows = await self._ask(self._sql.depths(since=since, until=until))
+        return sorted((Depth(int(handoffs), runs) for handoffs, runs in rows), key=lambda each: each.handoffs)
+
+    async def occurrences(
+        self, kind: OccurrenceKind, since: float, until: float, name: str = "", most: int = MOST
+    ) -> list[Occurrence]:
+        found = self._sql.occurrences[kind](since=since, until=until, name=name, limit=most)
+        return [_occurrence(row) for row in await self._ask(found)]
+
 
 def _course(row: Row) -> Course:
     sender, receiver, mode, state, offered_at, accepted_at, ended_at, explained, before, after, _ = row
@@ -79,3 +140,9 @@ def _expenses(row: Row) -> Expenses:
     agent, runs, turns, retries, input_tokens, output_tokens, cost, known = row
     # One run of unknown cost makes the sum unknown.
     return Expenses(agent, runs, turns, retries, input_tokens, output_tokens, cost if known == runs else None)
+
+
+def _occurrence(row: Row) -> Occurrence:
+    conversation, at, agent, receiver, words, amount = row
+    counted = None if amount is None else float(amount)
+    return Occurrence(conversation=conversation, at=at, agent=agent, receiver=receiver, words=words, amount=counted)

@@ -30,9 +30,9 @@ from changeover.stores.sql.columns import (
     text_column,
     time_column,
 )
-from changeover.stores.tables import AGENTS, AUDIT, BREAKERS, CONTEXTS, MEASURES, RESETS, TOKENS
+from changeover.stores.tables import AGENTS, AUDIT, BREAKERS, CONTEXTS, MEASURES, RESETS, TOKENS, WORKERS
 
-VERSION = "0004"
+VERSION = "0005"
 """The schema that this version of the code reads and writes; the name of the last migration."""
 
 METADATA = MetaData()
@@ -231,6 +231,19 @@ refusals = Table(
 
 Index("refusals_at", refusals.c.at)
 
+limits = Table(
+    "limits",
+    METADATA,
+    text_column("conversation", key=True),
+    number_column("position", key=True),
+    time_column("at"),
+    text_column("agent"),
+    text_column("kind"),
+)
+"""Limits that conversations have reached, such as max_handoffs, and the agent that worked then."""
+
+Index("limits_at", limits.c.at)
+
 trials = Table(
     "trials",
     METADATA,
@@ -311,6 +324,9 @@ Index("tickets_held", tickets.c.until, sqlite_where=_held, postgresql_where=_hel
 _tried = column("attempts") > literal_column("0")
 Index("tickets_tried", tickets.c.attempts, sqlite_where=_tried, postgresql_where=_tried)
 Index("tickets_tree", tickets.c.root, tickets.c.turn)
+
+workers = declared(WORKERS, METADATA)
+"""Workers and the agents that they serve, as JSON; one that has not renewed its row by `until` is gone."""
 
 contexts = declared(CONTEXTS, METADATA)
 """Contexts that receivers can fetch, per tree; without `expires_at` they do not expire."""

@@ -20,6 +20,7 @@ from changeover.stores.sql.schema import (
     forgotten,
     handoffs,
     ledgers,
+    limits,
     measures,
     messages,
     processes,
@@ -31,7 +32,7 @@ from changeover.stores.sql.schema import (
 from changeover.stores.sql.table import TableStatements
 from changeover.stores.sql.tickets import QueueStatements
 from changeover.stores.sql.trials import TrialStatements
-from changeover.stores.tables import AGENTS, AUDIT, CONTEXTS, RESETS, TOKENS
+from changeover.stores.tables import AGENTS, AUDIT, CONTEXTS, RESETS, TOKENS, WORKERS
 
 conversation_columns, entry_columns, f = conversations.c, entries.c, forgotten.c
 
@@ -61,7 +62,7 @@ class ForgetStatements:
         self.conversations = say(sa.delete(conversations).where(conversation_columns.number == bind("number")))
         self.by_conversation = [
             say(sa.delete(table).where(table.c.conversation == bind("conversation")))
-            for table in (tasks, messages, ledgers, refusals, trials, measures)
+            for table in (tasks, messages, ledgers, refusals, limits, trials, measures)
         ]
         self.by_id = [say(_of_a_conversation(table)) for table in (handoffs, approvals)]
         newest = sa.select(sa.func.max(f.number)).scalar_subquery()
@@ -175,6 +176,7 @@ def writes(say: Compiler) -> dict[Name, Statement]:
         "recalled_approvals": say(_withdrawn(a.conversation == bind("conversation"), a.call == bind("call"))),
         "ledgers": say(_spent(say)),
         "refusals": say(say.insert(refusals)),
+        "limits": say(say.insert(limits)),
         # The first row is kept: a delegate that works at the same time may write the same one.
         "trials": say(say.insert(trials).on_conflict_do_nothing()),
     }
@@ -192,7 +194,7 @@ class Statements:
         self.resets, self.forget = TableStatements(RESETS, say), ForgetStatements(say)
         self.breakers, self.measures = BreakerStatements(say), MeasureStatements(say)
         self.trials, self.declarations = TrialStatements(say), DeclarationStatements(say)
-        self.lessons = LessonStatements(say)
+        self.lessons, self.workers = LessonStatements(say), TableStatements(WORKERS, say)
         self.tokens, self.audit = TableStatements(TOKENS, say), TableStatements(AUDIT, say)
 
 
