@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from changeover.errors import ApprovalError, ConversationNotFound, MisconfiguredError
+from changeover.errors import ApprovalError, ConversationNotFound, HandoffNotFound, MisconfiguredError
 from changeover.facts import ApprovalRequest, HandoffRecord, Ticket
 from changeover.faults import Circuit
 from changeover.guards.approval import Decision, decision_fault, is_names
@@ -13,6 +13,7 @@ from changeover.ids import below, split_request
 from changeover.inputs import check_id, check_seq, check_texts
 from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
+from changeover.relay.claims import HandOn
 from changeover.relay.control import Cancel, Decide, Rename, RollBack
 from changeover.relay.engine import Engine
 from changeover.relay.events import Entry
@@ -112,6 +113,21 @@ class Overseer(ABC):
         check_texts(reason=reason, by=by)
         check_id(handoff=id)
         return await self.engine.put(RollBack(id, reason, by))
+
+    async def hand_on(self, ticket: Ticket | str, receiver: str, *, by: str = "", reason: str = "") -> None:
+        """Give a ticket that was not accepted yet to another agent, also if a worker has claimed it. `ticket` is a
+        Ticket or its id; `by` and `reason` say who does it and why, and are recorded.
+
+        Raises HandoffNotFound if no such ticket is in the queue, IllegalTransition if its task was accepted, and
+        MisconfiguredError if the team has no such `receiver`, or the receiver has it or declined it before.
+        """
+        id = ticket.id if isinstance(ticket, Ticket) else ticket
+        check_texts(reason=reason, by=by, receiver=receiver)
+        check_id(ticket=id)
+        if not (found := await self.log.queue.tickets(id)):
+            raise HandoffNotFound(id)
+        words = reason or f"{by or 'an operator'} gives it to {receiver}"
+        await self.engine.put(HandOn(found[0].ticket, receiver, words, by))
 
     async def rename(self, conversation: str, title: str, *, by: str = "") -> None:
         """Give a `conversation` another `title` than the first words of its first message; `by` names who does, and is

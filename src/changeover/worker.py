@@ -15,7 +15,7 @@ from changeover.agent.roster import Seat
 from changeover.errors import EngineError, MisconfiguredError, StoreClosed, StoreUnavailable, UnknownAgentError
 from changeover.facts import Ticket
 from changeover.relay.claims import End
-from changeover.relay.queue import Bell, Taken
+from changeover.relay.queue import Bell, SeenWorker, Taken
 from changeover.team import Team
 from changeover.ticket import LEASE, lease_faults, whole_faults, worker_name
 
@@ -75,7 +75,9 @@ class Worker:
             await self._engine.world()  # the store may have declared it since
             if faults := _faults(self._team, self._agents):
                 raise MisconfiguredError(*faults)
-        renewing = asyncio.ensure_future(self._renew())
+        started = self._team.clock.now()
+        await self._show_up(started)
+        renewing = asyncio.ensure_future(self._renew(started))
         try:
             with self._team.log.queue.listening(self._agents) as bell:
                 while not self._stopping.is_set():
@@ -145,10 +147,20 @@ class Worker:
                 if wait not in self._tasks:
                     wait.cancel()
 
-    async def _renew(self) -> None:
+    async def _show_up(self, started: float) -> None:
+        """Tell the store that this worker is alive, for as long as a lease."""
+        now = self._team.clock.now()
+        seen = SeenWorker(
+            name=self.name, agents=self._agents, started_at=started, until=now + self._lease, team=self._team.name
+        )
+        with suppress(StoreUnavailable):  # it may come back
+            await self._team.log.workers.seen(seen, now)
+
+    async def _renew(self, started: float) -> None:
         """Renew the claims of tickets in work; stop working on those that another worker has by now."""
         while True:
             await asyncio.sleep(self._lease / 3)
+            await self._show_up(started)
             held = {taken.ticket.id: taken for taken in self._tasks.values()}
             if not held:
                 continue

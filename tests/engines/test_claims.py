@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from changeover import Agent, Function, RunContext, Team, Worker
-from changeover.errors import ClaimLost, EngineError, HandoffTimeoutError, StoreClosed, StoreDamaged, StoreUnavailable
+from changeover.errors import (
+    ClaimLost,
+    EngineError,
+    HandoffNotFound,
+    HandoffTimeoutError,
+    IllegalTransition,
+    MisconfiguredError,
+    StoreClosed,
+    StoreDamaged,
+    StoreUnavailable,
+)
+from changeover.facts import Mode
 from changeover.protocol import Expectations, HandoffPackage, Metadata, State, Task
 from changeover.relay.events import Entry, Unreadable
 from changeover.stores.memory.log import MemoryLog
@@ -233,3 +244,49 @@ async def test_a_delegate_whose_worker_takes_too_long_is_called_back_by_whoever_
     async with second:
         with pytest.raises(HandoffTimeoutError, match="not done in time"):
             await second.result(ticket, timeout=5)
+
+
+@pytest.mark.parametrize("mode", ["transfer", "delegate"])
+async def test_a_person_gives_a_ticket_that_was_not_accepted_to_another_agent(mode: str):
+    clerks = [Agent("clerk", pull=True, handoffs=()), Agent("deputy", pull=True, handoffs=())]
+    team = Team(clerks, model=ScriptedModel(lambda *_: says("Three.")), store=MemoryLog())
+    about = Metadata(receiver="clerk", conversation="c", mode=Mode(mode))
+    ticket = await team.submit(HandoffPackage(Task("count the parts"), metadata=about))
+    [held] = await team.claim("clerk", by="somebody")
+    await team.hand_on(ticket, "deputy", by="ana")
+    [again] = [each.ticket for each in await team.log.queue.tickets()]
+    assert again.agent == "deputy"
+    with pytest.raises(ClaimLost):
+        await held.accept()
+    with pytest.raises(MisconfiguredError, match="has it or declined it"):
+        await team.hand_on(again, "clerk")
+    with pytest.raises(MisconfiguredError, match="no agent is called 'nobody'"):
+        await team.hand_on(again, "nobody")
+    with pytest.raises(HandoffNotFound):
+        await team.hand_on(ticket, "deputy")
+    [mine] = await team.claim("deputy")
+    await mine.accept()
+    with pytest.raises(IllegalTransition, match="WORKING"):
+        await team.hand_on(again, "clerk")
+    await mine.complete("Three.")
+    result = await team.result(ticket, timeout=10)
+    assert (result.agent, result.result) == ("deputy", "Three.")
+    rejected = next(each for each in await team.handoffs("c") if each.receiver == "clerk")
+    assert (rejected.state, rejected.error) == (State.REJECTED, "ana gives it to deputy")
+    await team.close()
+
+
+async def test_a_worker_is_seen_while_it_runs():
+    team = office(MemoryLog())
+
+    async def is_seen() -> bool:
+        return bool(await team.log.workers.all())
+
+    worker = Worker(team, ["clerk"], name="w")
+    running = asyncio.ensure_future(worker.run())
+    await until(is_seen)
+    [found] = await team.log.workers.all()
+    assert (found.name, found.agents, found.team) == ("w", ("clerk",), team.name)
+    worker.stop()
+    await running
+    await team.close()

@@ -4,19 +4,20 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import timedelta
+from itertools import pairwise
 from math import inf, nan
 from typing import Any, NamedTuple
 
 import pytest
 from msgspec import Struct
 
-from changeover import Agent, Command, Function, Team, delegate, handoff, tool
+from changeover import Agent, Command, Function, Limits, Team, delegate, handoff, tool
 from changeover.errors import ChangeoverError, MisconfiguredError, ModelError
 from changeover.guards import Allow, Deny
 from changeover.guards.guard import Answer, Facts, Offer
 from changeover.metrics import Ledger, Metrics, Times
 from changeover.models import Usage
-from changeover.observe.metrics import times_of
+from changeover.observe.sums import times_of
 from changeover.protocol import HandoffPackage, Rejected
 from changeover.relay.events import CallRefused, HandoffExpired, HandoffOffered, HandoffRejected, ModelReplied
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, fails, hands_off, says
@@ -324,3 +325,50 @@ async def test_a_window_is_a_length_of_time(window: Any):
 )
 def test_a_percentile_is_a_time_that_there_was(values: list[float], times: Times):
     assert times_of(values) == times
+
+
+async def test_runs_are_counted_by_the_number_of_their_handoffs(desk: Desk):
+    await desk.hears("hello", "hello again", "billing", "boss", "ping")
+    found = await desk.team.metrics()
+    assert found.depths == {0: 2, 1: 1, 2: 1, 3: 1}
+    measures = desk.team.log.lists.measures
+    deep = await measures.occurrences("depth", -inf, inf, "2")
+    assert [(each.conversation, each.amount) for each in deep] == [("boss", 2.0)]
+
+
+async def test_limits_are_counted_when_they_are_reached(desk: Desk):
+    with suppress(ChangeoverError):
+        await desk.team.run("boss", conversation="narrow", limits=Limits(max_turns=1))
+    await desk.clock.advance(5)
+    found = await desk.team.metrics()
+    assert found.limits == {"max_turns": 1}
+    assert (await desk.team.metrics(5)).limits == {}
+    [reached] = await desk.team.log.lists.measures.occurrences("limit", -inf, inf, "max_turns")
+    assert (reached.conversation, reached.words) == ("narrow", "max_turns")
+    await desk.team.forget("narrow")
+    assert (await desk.team.metrics()).limits == {}
+
+
+async def test_periods_have_no_gaps_and_add_up_to_the_whole(desk: Desk):
+    await desk.hears("billing", "1 shy")
+    await desk.clock.advance(3 * 3600)
+    await desk.hears("boss", "2 shy")
+    found = await desk.team.metrics(86_400)
+    periods = found.periods
+    assert {each.end - each.start for each in periods} == {3600.0}
+    assert all(one.end == other.start for one, other in pairwise(periods))
+    assert periods[0].start <= (found.since or 0) < periods[0].end
+    assert periods[-1].start <= found.until < periods[-1].end
+    assert [(each.count, each.done, each.lost) for each in periods if each.count] == [(2, 1, 1), (3, 2, 1)]
+    assert periods[-1].latency == Times(2, 0.0, 0.0, 0.0)
+    assert [each.count for each in (await desk.team.metrics()).periods if each.count] == [2, 3]
+
+
+async def test_a_figure_names_the_conversations_that_it_counts(desk: Desk):
+    await desk.hears("ping", "hello", "billing")
+    measures = desk.team.log.lists.measures
+    [locked] = await measures.occurrences("deadlock", -inf, inf)
+    assert (locked.conversation, locked.agent, locked.receiver) == ("ping", "ping", "pong")
+    spent = await measures.occurrences("spent", -inf, inf, "triage", most=2)
+    assert [each.agent for each in spent] == ["triage", "triage"]
+    assert await measures.occurrences("refused", -inf, inf, "billing") == []

@@ -16,7 +16,8 @@ from changeover.cli.options import JsonOption, OpenStore, StoreOption, in_store
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from changeover.observe.metrics import AgentMetrics, Metrics, PairMetrics, Times
+    from changeover.observe.metrics import AgentMetrics, Metrics, PairMetrics
+    from changeover.observe.sums import Times
 
 WIDE = 100
 """The width of a terminal from which on all columns are shown."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from math import ceil, fsum, inf, isfinite
-from typing import Any, Literal
+from math import fsum, inf, isfinite
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from changeover.errors import MisconfiguredError
-from changeover.facts import Mode
-from changeover.facts import State as HandoffState
-from changeover.relay.tables import Course, Expenses, Measures, Opened, Refused
+from changeover.observe.periods import Period, Periods
+from changeover.observe.sums import Sum, Times
+from changeover.relay.tables import Expenses, Measures, Opened, Refused
 
 Window = float | timedelta | None
 """How far back to count: seconds or a timedelta; None counts everything."""
@@ -23,31 +23,6 @@ Pair = tuple[str, str]
 """Sender and receiver."""
 
 COUNTED = ("runs", "turns", "retries", "input_tokens", "output_tokens")
-
-Ending = Literal["done", "failed", "rejected", "timeouts", "withdrawn", "open"]
-ENDINGS: dict[str, Ending] = {
-    HandoffState.PENDING: "open",
-    HandoffState.ACCEPTED: "open",
-    HandoffState.WORKING: "open",
-    HandoffState.COMPLETE: "done",
-    HandoffState.FAILED: "failed",
-    HandoffState.REJECTED: "rejected",
-    HandoffState.TIMEOUT: "timeouts",
-    HandoffState.RETURNED: "withdrawn",
-}
-"""The counter of each state; a delegate that returned its result counts as done."""
-JUDGED: tuple[Ending, ...] = ("done", "failed", "rejected", "timeouts")
-"""Counters that the success rate is computed from; withdrawn and open handoffs are left out."""
-
-
-class Times(Struct, frozen=True, gc=False):
-    """Durations in seconds; all but the count are None if there are none."""
-
-    count: int = 0
-    mean: float | None = None
-    p50: float | None = None
-    """The median."""
-    p95: float | None = None
 
 
 class PairMetrics(Struct, frozen=True, kw_only=True):
@@ -105,6 +80,12 @@ class Metrics(Struct, frozen=True, kw_only=True):
     pairs: dict[Pair, PairMetrics]
     """By sender and receiver."""
     totals: AgentMetrics
+    depths: dict[int, int] = {}
+    """How many runs made so many handoffs. The runs of delegates are parts of other runs, and are not counted."""
+    limits: dict[str, int] = {}
+    """How many conversations reached a limit, by its name."""
+    periods: tuple[Period, ...] = ()
+    """The handoffs of the window by the time of their offers, in equal periods without gaps."""
 
 
 def window_of(window: Window, now: float) -> tuple[float, float]:
@@ -120,61 +101,18 @@ def window_of(window: Window, now: float) -> tuple[float, float]:
 async def measured(measures: Measures, since: float, until: float) -> Metrics:
     """The metrics of the window after `since`, up to and including `until`."""
     sums: defaultdict[Pair, Sum] = defaultdict(Sum)
+    periods = Periods(since, until)
     async for page in measures.courses(since, until):
         for course in page:
             sums[course.sender, course.receiver].add(course)
+            periods.add(course)
     refused = await measures.refused(since, until)
     spent = await measures.expenses(since, until)
     opened = await measures.opened(since, until)
-    return Count(sums, refused, spent, opened).metrics(since, until)
-
-
-class Sum:
-    """Accumulates handoffs."""
-
-    __slots__ = ("_after", "_before", "_ends", "_latencies", "_works")
-
-    def __init__(self) -> None:
-        self._ends: Counter[str] = Counter()
-        # Arrays of numbers, so that a hundred thousand handoffs need little memory.
-        self._latencies, self._works = array("d"), array("d")
-        self._before = self._after = 0
-
-    @property
-    def count(self) -> int:
-        return self._ends.total()
-
-    def add(self, course: Course) -> None:
-        """Add one handoff."""
-        self._ends[_ending(course)] += 1
-        self._before += course.tokens_before
-        self._after += course.tokens_after
-        if course.accepted_at is None:
-            return
-        self._latencies.append(course.accepted_at - course.offered_at)
-        if course.ended_at is not None:
-            self._works.append(course.ended_at - course.accepted_at)
-
-    def merge(self, other: Sum) -> None:
-        """Add all handoffs of another sum."""
-        self._ends.update(other._ends)
-        self._before += other._before
-        self._after += other._after
-        self._latencies.extend(other._latencies)
-        self._works.extend(other._works)
-
-    def figures(self) -> dict[str, Any]:
-        """The fields of PairMetrics."""
-        judged = sum(self._ends[each] for each in JUDGED)
-        return {
-            "count": self.count,
-            **self._ends,
-            "success_rate": self._ends["done"] / judged if judged else None,
-            "latency": times_of(self._latencies),
-            "work_time": times_of(self._works),
-            "tokens_before": self._before,
-            "tokens_after": self._after,
-        }
+    counted = Count(sums, refused, spent, opened).metrics(since, until)
+    depths = {each.handoffs: each.runs for each in await measures.depths(since, until)}
+    limits = {each.limit: each.count for each in await measures.limits(since, until)}
+    return replace(counted, depths=depths, limits=limits, periods=periods.all())
 
 
 class Count:
@@ -219,21 +157,6 @@ class Count:
             sent=sum(each.count for (sender, _), each in self._sums.items() if name in (None, sender)),
             breaker_openings=sum(each.count for each in self._opened if name in (None, each.receiver)),
         )
-
-
-def times_of(values: Iterable[float]) -> Times:
-    """Count, mean and percentiles; a percentile is always one of the values, never interpolated."""
-    found = sorted(values)
-    if not found:
-        return Times()
-    half, most = (found[ceil(share * len(found)) - 1] for share in (0.5, 0.95))
-    return Times(len(found), fsum(found) / len(found), half, most)
-
-
-def _ending(course: Course) -> Ending:
-    if course.mode == Mode.DELEGATE and course.state == HandoffState.RETURNED and not course.explained:
-        return "done"
-    return ENDINGS[course.state]
 
 
 def _refusals(refused: Sequence[Refused]) -> dict[str, Any]:

@@ -9,7 +9,13 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from changeover.errors import ClaimLost, HandoffNotFound, IllegalTransition
+from changeover.errors import (
+    ClaimLost,
+    HandoffNotFound,
+    IllegalTransition,
+    MisconfiguredError,
+    UnknownAgentError,
+)
 from changeover.facts import Expected, Mode, Ticket
 from changeover.facts import State as Standing
 from changeover.handoffs.answers import Accepted, Answer, Rejected
@@ -299,6 +305,43 @@ class DeclineOffer(Once, Struct, frozen=True, gc=False):
 
     def outcome(self, state: State, append: Append) -> None:
         return None
+
+
+class HandOn(Once, Struct, frozen=True, gc=False):
+    """A person declines the offer of a ticket for its receiver, so that another one is asked next.
+
+    Raises IllegalTransition if it was accepted before, UnknownAgentError, and MisconfiguredError if the other receiver
+    has it or declined it before.
+    """
+
+    ticket: Ticket
+    receiver: str
+    reason: str
+    by: str
+
+    @property
+    def conversation(self) -> str:
+        return self.ticket.conversation
+
+    def step(self, state: State, world: World) -> Append:
+        if (found := offer_in(state, self.ticket)) is None:
+            raise self._late(state)
+        offer, present = found[2].offer, world.current_roster.present
+        if self.receiver not in present:
+            raise UnknownAgentError(self.receiver, present)
+        if self.receiver in (*offer.declined_by, offer.receiver):
+            raise MisconfiguredError(f"{self.receiver} has it or declined it; no receiver is asked twice")
+        declined = HandoffRejected(offer.call, state.task, offer.receiver, self.reason, self.receiver, self.by)
+        return Append(command_id(offer.call, Mark.QUESTION), [declined])
+
+    def outcome(self, state: State, append: Append) -> None:
+        return None
+
+    def _late(self, state: State) -> Exception:
+        record = handoff_in(state, self.ticket.id)
+        if record is None:
+            return HandoffNotFound(self.ticket.id)
+        return IllegalTransition(record.state, Signal.REJECT, list(TRANSITIONS[record.state]))
 
 
 def offer_in(state: State, ticket: Ticket) -> tuple[Run, Turn, Offered] | None:

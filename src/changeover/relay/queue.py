@@ -96,8 +96,9 @@ class SeenWorker(Struct, frozen=True, kw_only=True, gc=False):
 class Workers(Protocol):
     """The workers that claim tickets of a store, timed by the clocks of their teams."""
 
-    async def seen(self, worker: SeenWorker) -> None:
-        """A worker is alive; one that was seen before keeps the time of its start, and the later `until` holds."""
+    async def seen(self, worker: SeenWorker, now: float) -> None:
+        """A worker is alive; one that was seen before keeps the time of its start, and the later `until` holds. What
+        would move `until` by less than a quarter of the time until then is not written."""
         ...
 
     async def all(self) -> list[SeenWorker]:

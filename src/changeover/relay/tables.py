@@ -63,7 +63,7 @@ class Opened(Struct, frozen=True, gc=False):
 
 
 class Reached(Struct, frozen=True, gc=False):
-    """Number of times that conversations reached a limit."""
+    """Number of conversations that reached a limit."""
 
     limit: str
     """Its name, such as max_handoffs."""

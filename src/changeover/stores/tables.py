@@ -174,10 +174,13 @@ class StoredWorkers:
     def __init__(self, table: Table[WorkerRow]) -> None:
         self._table = table
 
-    async def seen(self, worker: SeenWorker) -> None:
+    async def seen(self, worker: SeenWorker, now: float) -> None:
         agents = msgspec.json.encode(sorted(worker.agents)).decode()
-        if await self._table.get(worker.team, worker.name, agents) is None:
-            await self._table.sweep(worker.started_at - REMEMBERED)
+        known = await self._table.get(worker.team, worker.name, agents)
+        if known is None:
+            await self._table.sweep(now - REMEMBERED)
+        elif known.until >= worker.until - (worker.until - now) / 4:
+            return
         await self._table.put(WorkerRow(worker.team, worker.name, agents, worker.started_at, worker.until))
 
     async def all(self) -> list[SeenWorker]:

@@ -32,7 +32,7 @@ def over_limit(state: State, run: Run, call: tuple[str, str], limit: LimitName, 
     # A Function member cannot be told, and would retry forever.
     turn = run.phase.turn if isinstance(run.phase, Acting) else None
     if turn is not None and turn.rule:
-        return Record(CallRefused(call[0], state.task, f"refused: {reason}", "limit", call[1]))
+        return Record(CallRefused(call[0], state.task, f"refused: {reason}", "limit", call[1], limit=limit))
     of_function = turn is not None and turn.quiet
     if limits.on_limit != "tell" or of_function:
         if not roster.fallback or of_function:
@@ -40,7 +40,8 @@ def over_limit(state: State, run: Run, call: tuple[str, str], limit: LimitName, 
         if not run.fell_back:
             return Record(FellBack(state.task, reason))
     id, receiver = call
-    return Record(CallRefused(id, state.task, f"refused: {reason}; answer yourself", "limit", receiver))
+    told = f"refused: {reason}; answer yourself"
+    return Record(CallRefused(id, state.task, told, "limit", receiver, limit=limit))
 
 
 def may_hand_off(state: State, turn: Turn, roster: Roster) -> bool:

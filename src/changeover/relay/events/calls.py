@@ -59,6 +59,8 @@ class CallRefused(Recordable, frozen=True, tag="call_refused"):
     receiver: str = ""
     cycle: tuple[str, ...] = ()
     """The agents that hand the task round, if that is why."""
+    limit: str = ""
+    """The name of the limit, if that is why; empty in old logs."""
 
 
 class ApprovalRequested(Recordable, frozen=True, tag="approval_requested"):

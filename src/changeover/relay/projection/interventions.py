@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changeover.faults import RefusalFault
+from changeover.faults import LimitFault, RefusalFault
 from changeover.guards.approval import Reject, Respond, verdict_words
 from changeover.guards.deadlock import DEADLOCK
 from changeover.ids import call_of, request_id, topic_of
@@ -55,7 +55,7 @@ def _result(event: ApprovalDecided) -> str | None:
 
 def reach(sheet: Sheet, event: LimitReached) -> None:
     sheet.note("error", reached_words(event))
-    sheet.rows["limits"].append((sheet.id, sheet.state.position, sheet.at, sheet.agent or "", event.limit))
+    sheet.reach(event.limit)
 
 
 def want_cancelled(sheet: Sheet, event: CancelRequested) -> None:
@@ -66,6 +66,8 @@ def want_cancelled(sheet: Sheet, event: CancelRequested) -> None:
 
 def stop(sheet: Sheet, event: RunStopped) -> None:
     sheet.note("error", f"stopping: {fault_words(event.fault)}")
+    if isinstance(event.fault, LimitFault):
+        sheet.reach(event.fault.limit)
     _withdraw(sheet, event.run)
 
 
@@ -80,6 +82,8 @@ def fail(sheet: Sheet, event: RunFailed) -> None:
     sheet.note("error", fault_words(event.fault))
     if isinstance(event.fault, RefusalFault) and event.fault.reason.startswith(DEADLOCK):
         sheet.refuse("", event.fault.reason)
+    elif isinstance(event.fault, LimitFault):
+        sheet.reach(event.fault.limit)
     sheet.touch()
     _withdraw(sheet, event.run)
 

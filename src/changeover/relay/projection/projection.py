@@ -173,6 +173,8 @@ def _refuse(sheet: Sheet, event: CallRefused) -> None:
     sheet.say(("tool_result", event.reason, sheet.task(event.task), sheet.agent, event.call))
     if event.why == "guard":
         sheet.refuse(event.receiver, event.reason.removeprefix("refused: "))
+    elif event.limit:
+        sheet.reach(event.limit)
 
 
 def _complete(sheet: Sheet, event: RunCompleted) -> None:

@@ -101,6 +101,10 @@ class Sheet(Reading):
         row = (self.id, self.state.position, self.at, self.agent or "", receiver, kind, reason)
         self.rows["refusals"].append(row)
 
+    def reach(self, limit: str) -> None:
+        """The run has reached this limit; several events may say so."""
+        self.rows["limits"].append((self.id, self.state.position, self.at, self.agent or "", limit))
+
     def note(self, kind: Kind, content: str) -> None:
         """Add a message about the current task itself."""
         self.say((kind, content, self.current_task, self.agent, None))

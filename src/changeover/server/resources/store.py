@@ -32,6 +32,8 @@ CALLS: dict[str, Role] = {
     "measures.expenses": Role.VIEWER,
     "measures.refused": Role.VIEWER,
     "measures.opened": Role.VIEWER,
+    "measures.limits": Role.VIEWER,
+    "measures.depths": Role.VIEWER,
     "trials.measured": Role.VIEWER,
     "trials.variants": Role.VIEWER,
     "agents.all": Role.VIEWER,

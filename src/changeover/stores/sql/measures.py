@@ -40,10 +40,15 @@ class MeasureStatements:
         refused = sa.select(r.sender, r.receiver, r.kind, sa.func.count()).where(_within(r.at))
         self.refused = say(refused.group_by(r.sender, r.receiver, r.kind))
         self.opened = say(sa.select(o.receiver, sa.func.count()).where(_within(o.at)).group_by(o.receiver))
-        self.limits = say(sa.select(m.kind, sa.func.count()).where(_within(m.at)).group_by(m.kind))
+        self.limits = say(sa.select(m.kind, _conversations()).where(_within(m.at)).group_by(m.kind))
         runs = _runs().subquery()
         self.depths = say(sa.select(runs.c.handoffs, sa.func.count()).group_by(runs.c.handoffs))
         self.occurrences = _occurrences(say)
+
+
+def _conversations() -> sa.ColumnElement[int]:
+    # Several events may say that a limit was reached.
+    return sa.func.count(m.conversation.distinct())
 
 
 def _runs() -> sa.Select[Any]:
@@ -60,7 +65,9 @@ def _occurrences(say: Compiler) -> dict[OccurrenceKind, Statement]:
     anyone = name == nothing
     refused = sa.select(r.conversation, r.at, r.sender, r.receiver, r.reason, none)
     refused = refused.where(_within(r.at), sa.or_(anyone, r.sender == name)).order_by(r.at.desc())
-    reached = sa.select(m.conversation, m.at, m.agent, nothing, m.kind, none).where(_within(m.at))
+    last = sa.func.max(m.at)
+    reached = sa.select(m.conversation, last, sa.func.max(m.agent), nothing, m.kind, none).where(_within(m.at))
+    reached = reached.group_by(m.conversation, m.kind).order_by(last.desc())
     spent = sa.select(g.conversation, g.ended_at, g.agent, nothing, nothing, g.input_tokens + g.output_tokens)
     spent = spent.where(_within(g.ended_at), sa.or_(anyone, g.agent == name))
     runs = _runs().subquery()
@@ -68,7 +75,7 @@ def _occurrences(say: Compiler) -> dict[OccurrenceKind, Statement]:
     found: dict[OccurrenceKind, sa.Select[Any]] = {
         "refused": refused,
         "deadlock": refused.where(r.kind == sa.literal_column("'deadlock'")),
-        "limit": reached.where(sa.or_(anyone, m.kind == name)).order_by(m.at.desc()),
+        "limit": reached.where(sa.or_(anyone, m.kind == name)),
         "spent": spent.order_by(g.ended_at.desc()),
         "depth": depth.where(sa.or_(anyone, sa.cast(runs.c.handoffs, sa.Text) == name)).order_by(
             runs.c.ended_at.desc()

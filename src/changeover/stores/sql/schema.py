@@ -240,7 +240,8 @@ limits = Table(
     text_column("agent"),
     text_column("kind"),
 )
-"""Limits that conversations have reached, such as max_handoffs, and the agent that worked then."""
+"""Limits that conversations have reached, such as max_handoffs, and the agent that worked then; one row for each event
+that says so."""
 
 Index("limits_at", limits.c.at)
 

@@ -32,11 +32,20 @@ def upgrade() -> None:
 
 
 def _reached() -> Iterator[dict[str, Any]]:
-    """The limits that the logs say were reached; older versions did not record the agent."""
+    """The limits that the logs say were reached, without the agents."""
     log = "SELECT c.id, e.position, e.at, e.body FROM entries e JOIN conversations c ON c.number = e.conversation"
-    found = op.get_bind().execute(sa.text(f"{log} WHERE e.body LIKE '%\"limit_reached\"%'"))
+    found = op.get_bind().execute(sa.text(f"{log} WHERE e.body LIKE '%\"limit%\"%'"))
     for conversation, position, at, body in found:
         for index, event in enumerate(msgspec.json.decode(body)):
-            if event.get("event") == "limit_reached":
-                kind = event["limit"]
+            if kind := _limit(event):
                 yield {"conversation": conversation, "position": position + index, "at": at, "agent": "", "kind": kind}
+
+
+def _limit(event: dict[str, Any]) -> str:
+    match event:
+        case {"event": "limit_reached", "limit": str(limit)}:
+            return limit
+        case {"event": "run_failed" | "run_stopped", "fault": {"type": "limit", "limit": str(limit)}}:
+            return limit
+        case _:
+            return ""
