@@ -65,16 +65,20 @@ class Worker:
         self._tasks: dict[asyncio.Task[None], Taken] = {}
         self._stopping = asyncio.Event()
 
-    async def run(self) -> None:
-        """Work until `stop` is called; then finish what was begun, or give it back when `grace` is over.
-
-        Raises MisconfiguredError if an agent to serve is declared neither in code nor in the store.
-        """
+    async def check(self) -> None:
+        """Open the team. Raises MisconfiguredError if neither code nor store declares an agent that it serves."""
         await self._team.open()
         if _faults(self._team, self._agents):
             await self._engine.world()  # the store may have declared it since
             if faults := _faults(self._team, self._agents):
                 raise MisconfiguredError(*faults)
+
+    async def run(self) -> None:
+        """Work until `stop` is called; then finish what was begun, or give it back when `grace` is over.
+
+        Raises what `check` raises.
+        """
+        await self.check()
         started = self._team.clock.now()
         await self._show_up(started)
         renewing = asyncio.ensure_future(self._renew(started))

@@ -37,6 +37,7 @@ MODULES = (
     "changeover.metrics",
     "changeover.events",
     "changeover.errors",
+    "changeover.server",
     "changeover.testing",
 )
 """The modules whose names are public."""

@@ -138,6 +138,7 @@ async def everything(team: Team) -> None:
         [claim] = await team.claim("fetched")
         await claim.accept()
         await give(claim)
+    await team.rename("c", "All of it")
     with pytest.raises(EconomicLimitExceeded):
         await team.run("five", conversation="c", agent="boss", limits=Limits(max_turns=3))
     await team.close()

@@ -37,6 +37,7 @@ Another = Callable[..., SqlLog]
 NOT_OF_A_CONVERSATION = {
     *("processes", "changeover_version", "forgotten"),
     *("agents", "breakers", "breaker_openings", "unlearned"),
+    *("declarations", "tools", "tokens", "audit", "workers"),
 }
 GONE_WHEN_IT_IS_OVER = {"tickets"}
 

@@ -120,7 +120,7 @@ class Editor:
 
 
 class Text:
-    """A document as somebody wrote it."""
+    """A document as a person wrote it."""
 
     def __init__(self, text: str, source: str) -> None:
         self.text, self.source = text, source
@@ -235,7 +235,7 @@ def add_commands(app: App, kind: Kind) -> None:
     ) -> None:
         """Change a document: by --set, by --file, or else in your editor.
 
-        Nothing is written if somebody else has changed it meanwhile.
+        Nothing is written if another person has changed it meanwhile.
         """
 
         async def work(editor: Editor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -23,6 +24,8 @@ CONTROL = re.compile(
 """An escape sequence, or a control character other than a newline."""
 STEERING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """A character that turns the direction of a text, or half a character, which no terminal can print."""
+BROKEN = re.compile("[\ud800-\udfff]")
+"""Half a character: Python's stand-in for a byte of an argument that is not UTF-8."""
 LONGEST = 500
 """How many characters of a text are shown on a line of ours."""
 RAW = re.compile(rf"{STEERING.pattern}|[\x7f-\x9f]")
@@ -104,14 +107,11 @@ def errors_reported() -> Iterator[None]:
 
     _configure_log()
     try:
+        if any(map(BROKEN.search, sys.argv[1:])):
+            raise Mistake("an argument is not valid UTF-8")
         yield
     except (Mistake, ChangeoverError) as error:
         tell(f"changeover: {error_text(error)}")
-        raise typer.Exit(Exit.FAILED) from None
-    except UnicodeEncodeError as error:
-        if not STEERING.match(error.object[error.start]):
-            raise
-        tell("changeover: an argument is not valid UTF-8")
         raise typer.Exit(Exit.FAILED) from None
 
 

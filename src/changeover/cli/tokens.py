@@ -60,7 +60,7 @@ def add(  # noqa: PLR0913 - each is a declared option
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a token, and print its secret: nobody can see it again."""
+    """Make a token, and print its secret, which is shown only once."""
     from changeover.cli.terminal.prompt import user_name
     from changeover.cli.terminal.render import print_json
     from changeover.relay.tokens import NewToken

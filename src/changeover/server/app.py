@@ -36,7 +36,8 @@ def create_app(team: Team, settings: Settings | None = None) -> FastAPI:
     """An ASGI app that serves a team under /api/v1, by itself or mounted in another app.
 
     The app opens the team when it starts and closes it when it stops, unless the team is open already. A mounted app
-    is not started: open the team in the lifespan of your own app. By default every call needs a token.
+    is not started: open the team in the lifespan of your own app. `settings` say what clients may do; by default every
+    call needs a token.
     """
     chosen = settings or Settings()
 

@@ -153,9 +153,9 @@ class WorkerProcess:
     async def serve(self, drain: bool) -> None:
         """Serve until a signal arrives or, with `drain`, until nothing is left to claim."""
         with signals_handled(self._on_signal):
-            self._report.begins()
             try:
-                await self._team.open()
+                await self._worker.check()
+                self._report.begins()
                 await self._work(drain)
             finally:
                 await self._team.close()
