@@ -15,7 +15,8 @@ from changeover.agent.roster import Seat
 from changeover.agent.specialist import Specialist
 from changeover.agent.team_faults import listed_ways
 from changeover.assembly import Declared, assemble
-from changeover.documents.team_document import TeamDocument, team_of
+from changeover.documents.shape import Scope
+from changeover.documents.team_document import TeamDocument, scope_of, team_of
 from changeover.documents.tool_modules import ToolModules
 from changeover.guards.rules import Rule
 from changeover.relay.declarations import Declaration, Kind
@@ -120,6 +121,17 @@ def document_of(rows: Sequence[Declaration], team: str) -> dict[str, Any]:
     """The rows that are enabled as one document: settings of the team of this name, agents, tools and skills."""
     sections = {section: _documents(rows, kind) for section, kind in SECTIONS.items()}
     return {**_documents(rows, "team").get(team, {}), **sections}
+
+
+def scope_over(
+    rows: Sequence[Declaration], team: str, modules: ToolModules, beside: Sequence[Member] = (), new: str = ""
+) -> Scope:
+    """What a further document may name beside code and rows: members, tools and skills; also an agent called `new`."""
+    data = document_of(rows, team)
+    if new:
+        data["agents"] = {new: {}, **data["agents"]}
+    others = [*beside, *stand_ins(rows, beside).values()]
+    return scope_of(data, modules, others, withdrawn(rows))
 
 
 def withdrawn(rows: Sequence[Declaration]) -> dict[str, list[str]]:

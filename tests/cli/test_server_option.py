@@ -76,11 +76,11 @@ COMMANDS = [
     "agents disable research",
     "agents enable research",
     "agents disable nobody",
-    "agents add helper --description Helps --capability help",
+    "agents describe helper --description Helps --capability help",
     "agents show helper",
     "agents show nobody",
     "agents remove helper",
-    "agents add helper --max-concurrency 2",
+    "agents describe helper --max-concurrency 2",
     "breakers list --json",
     "breakers open research",
     "breakers reset research",
@@ -98,6 +98,48 @@ COMMANDS = [
     "tokens add ada --role worker",
 ]
 
+DECLARING = [
+    "agents add helper --description Helps --capability help",
+    "agents add helper --description Again",
+    "agents edit helper --set instructions=Help.",
+    "agents edit helper --set instructions=Again. --expect 1",
+    "agents edit nobody --set instructions=Help.",
+    "agents history helper",
+    "agents show helper",
+    "agents disable helper",
+    "agents list",
+    "agents enable helper",
+    "tools add look --set type=http_api --set url=http://127.0.0.1:9/orders",
+    "tools add odd --set type=odd",
+    "tools list",
+    "tools show look --json",
+    'tools test look --args {"id":7}',
+    "tools test look --args 7",
+    "tools edit look --file -",
+    "tools history look",
+    "tools disable look",
+    "tools enable look",
+    "tools remove look",
+    "skills add manners --set description=Manners --set instructions=Greet.",
+    "skills list --all --json",
+    "skills show manners",
+    "skills edit manners --set instructions=Bow.",
+    "skills history manners --json",
+    "skills disable manners",
+    "skills enable manners",
+    "skills remove manners",
+    "import -",
+    "import - --yes",
+    "export",
+    "agents remove helper",
+]
+"""Commands that declare a team, which build upon each other, and the input of those that read it."""
+TYPED = {
+    "tools edit look --file -": "{type: http_api, url: 'http://127.0.0.1:9/invoices'}",
+    "import -": "agents: {clerk: {description: Files letters}}",
+    "import - --yes": "agents: {clerk: {description: Files letters}}",
+}
+
 BEFORE = {"breakers reset research": "breakers open research"}
 """What makes a command that changes the store do the same a second time."""
 
@@ -112,9 +154,30 @@ def test_a_command_prints_the_same_by_a_store_and_by_a_server(command: str, stor
     assert by_store.stdout or by_store.stderr
 
 
+TIME = re.compile(r'"(until|at|updated_at)": "[^"]*"|\d+-\d+-\d+[ T]\d+:\d+(:\d+(\.\d+)?)?')
+
+
 def shown(done: Done) -> tuple[str, str, int]:
-    """What a command said, without the time at which it was asked for figures."""
-    return re.sub(r'"until": "[^"]*"', "", done.stdout), done.stderr, done.returncode
+    """What a command said, without the times at which it was asked and what it shows was written."""
+    return TIME.sub("", done.stdout), TIME.sub("", done.stderr), done.returncode
+
+
+def test_a_team_is_declared_by_a_server_as_by_a_store(tmp_path: Path):
+    stores = [f"sqlite:///{empty_file(tmp_path / name)}" for name in ("here.db", "there.db")]
+    differing = []
+    with serving(stores[1], "--token", ADMIN) as server:
+        for command in DECLARING:
+            typed = TYPED.get(command, "")
+            here = changeover(*command.split(), stdin=typed, CHANGEOVER_STORE=stores[0])
+            there = changeover(*command.split(), stdin=typed, CHANGEOVER_SERVER=server.url, CHANGEOVER_TOKEN=ADMIN)
+            if shown(there) != shown(here) or not (here.stdout or here.stderr):
+                differing.append((command, shown(here), shown(there)))
+        with server.client() as client:
+            audited = client.get("/audit", params={"subject": "agent/helper", "sort": "at"}).json()["items"]
+    assert differing == []
+    assert [each["action"].removeprefix("declaration.") for each in audited] == [
+        *("put", "put", "disabled", "enabled", "removed")
+    ]
 
 
 def test_the_table_has_every_store_command():
@@ -128,7 +191,9 @@ def test_the_table_has_every_store_command():
         if any("--server" in each.opts for each in command.params):
             yield " ".join(path)
 
-    told = {each for each in walk(get_command(app)) if not any(line.startswith(each) for line in COMMANDS)}
+    told = {
+        each for each in walk(get_command(app)) if not any(line.startswith(each) for line in (*COMMANDS, *DECLARING))
+    }
     assert told == set()
 
 

@@ -186,3 +186,27 @@ async def test_a_token_is_shown_once_and_can_be_revoked_at_once(door: Door):
             assert (await eve.get("/me")).status_code == 401
         actions = [each["action"] for each in (await admin.get("/audit")).json()["items"]]
         assert actions[:2] == ["token.revoke", "token.issue"]
+
+
+async def test_what_a_caller_does_to_the_team_is_audited(door: Door):
+    async with door.client("admin") as admin:
+        await admin.post("/conversations", params={"wait": True}, json={"id": "gone", "text": "hello"})
+        for method, path in (
+            ("POST", "/agents/billing/disable"),
+            ("POST", "/agents/billing/enable"),
+            ("POST", "/breakers/billing/force"),
+            ("POST", "/breakers/billing/reset"),
+            ("DELETE", "/router/learned?agent=billing"),
+            ("DELETE", "/conversations/gone"),
+        ):
+            assert (await admin.request(method, path)).is_success, path
+        noted = (await admin.get("/audit", params={"actor": "admin", "sort": "at"})).json()["items"]
+    assert [(each["action"], each["subject"]) for each in noted] == [
+        ("agents.switch", "billing"),
+        ("agents.switch", "billing"),
+        ("breakers.force", "billing"),
+        ("breakers.reset", "billing"),
+        ("experience.reset", "billing"),
+        ("conversation.forget", "gone"),
+    ]
+    assert all(each["token"] for each in noted)

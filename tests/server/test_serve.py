@@ -78,6 +78,12 @@ async def test_a_tool_is_tried_out_as_an_agent_would_call_it():
         assert tried.json() == {"ok": True, "text": "3.00 EUR sent back"}
         assert (await client.post("/tools/refund/test", json={"arguments": {"amount": "much"}})).status_code == 422
         assert (await client.post("/tools/refund/test", json={"agent": "triage"})).status_code == 404
+        missing = await client.post("/tools/repay/test", json={})
+        assert (missing.status_code, "there are: close_account, refund" in missing.json()["detail"]) == (404, True)
+        new = {"type": "http_api", "url": "http://127.0.0.1:9/orders"}
+        assert (await client.put("/declarations/tool/orders", json=new)).status_code == 201
+        tried = (await client.post("/tools/orders/test", json={})).json()  # before any agent has it
+        assert (tried["ok"], "127.0.0.1" in tried["text"]) == (False, True)
         assert (await client.get("/audit")).json()["items"][0]["action"] == "tool.test"
 
 

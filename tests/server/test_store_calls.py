@@ -69,7 +69,8 @@ def test_every_call_exists_and_no_method_of_a_port_is_open_by_accident():
     left_out = {
         f"{port}.{name}" for port, kind in PORTS.items() for name in vars(kind) if not name.startswith("_")
     } - CALLS.keys()
-    assert left_out == {"agents.version", "breakers.calm", "tokens.holder"}
+    editions = {"declarations.edition", "declarations.at_edition", "declarations.checked_by"}
+    assert left_out == {"agents.version", "breakers.calm", "tokens.holder", *editions}
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -93,6 +94,8 @@ async def test_viewers_see_their_own_conversations_only(client: Client, kind: st
 async def test_figures_of_all_users_are_not_for_the_token_of_one(client: Client):
     answer = await client.call("work.unfinished", caller(Role.OPERATOR))
     assert (answer.status_code, answer.json()["detail"][:39]) == (403, "this shows the work of all users, and t")
+    for about_the_team in ("agents.all", "breakers.listed", "declarations.listed"):
+        assert (await client.call(about_the_team, caller(Role.VIEWER))).status_code == 200
     auditor = caller(Role.APPROVER, everything=True)
     assert (await client.call("lists.listed", auditor, of=Listed("Audited"))).status_code == 403
     others = await client.call("lists.handoffs", caller(Role.VIEWER), conversation="bob")
@@ -119,11 +122,17 @@ async def test_changes_are_audited_with_the_caller_and_not_with_what_it_says_of_
     wanted = NewToken(user="eve", role="viewer")
     assert (await client.call("tokens.issue", admin, wanted=wanted, by="ada")).status_code == 200
     assert (await client.call("agents.switch", admin, id="front", enabled=False)).status_code == 200
+    assert (await client.call("breakers.reset", admin, receiver="front", at=1.0)).status_code == 200
+    agent = {"kind": "agent", "name": "clerk", "document": {"description": "Files"}, "by": "ada"}
+    assert (await client.call("declarations.put", admin, msgspec.msgpack.encode(agent))).status_code == 200
     rows = await client.team.log.lists.listed(Audited, sort="at")
     assert [(row.actor, row.token, row.action) for row in rows] == [
         ("root", "t1", "token.issue"),
         ("root", "t1", "agents.switch"),
+        ("root", "t1", "breakers.reset"),
+        ("root", "t1", "declaration.put"),
     ]
+    assert rows[2].subject == "front"
     assert (rows[1].subject, rows[1].detail) == ("front", {"id": "front", "enabled": False})
     answer = await client.call("tokens.all", admin)
     assert b"eve" in answer.content

@@ -156,7 +156,7 @@ async def test_what_cannot_be_a_row_is_refused_with_the_reason(log: Log, words: 
 
 async def test_all_faults_of_several_changes_are_reported_together(log: Log):
     with pytest.raises(MisconfiguredError) as caught:
-        await log.declarations.write(REFUSED.values())
+        await log.declarations.write(list(REFUSED.values()))
     assert len(caught.value.faults) == len(REFUSED)
 
 

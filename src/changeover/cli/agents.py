@@ -23,11 +23,11 @@ from changeover.cli.declarations import (
 from changeover.cli.exits import Mistake, errors_reported, one_line, say
 from changeover.cli.options import (
     JsonOption,
+    OpenStore,
     StoreOption,
     TeamOption,
     for_agent,
     has_default_store,
-    in_database,
     in_store,
     server_of,
 )
@@ -185,9 +185,6 @@ def disable(id: AgentArgument, by: WriterOption = None, store: StoreOption = Non
 def _switched(id: str, state: Standing, by: str | None, store: str | None) -> bool:
     """Change the state of an agent that the store declares; True if it declares none, and code may."""
 
-    if server_of(store):
-        return True
-
     async def work(editor: Editor) -> bool:
         if await editor.declarations.one("agent", id) is None:
             return True
@@ -215,9 +212,7 @@ class ListedAgent(NamedTuple):
 @errors_reported()
 def _listed(team: str | None, store: str | None) -> list[ListedAgent]:
     if team is None:
-        if server_of(store):
-            return _joined(None, in_store(store, lambda opened: opened.agents.all()), [])
-        return _joined(None, *in_database(store, lambda opened: _rows(opened.log)))
+        return _joined(None, *in_store(store, _rows))
     from changeover.cli.teams import load_team
     from changeover.routing.profile import profile_of
 
@@ -225,7 +220,7 @@ def _listed(team: str | None, store: str | None) -> list[ListedAgent]:
     # A command that only reads creates no store.
     declared_here = [profile_of(member) for member in declared.members]
     if server_of(store):
-        return _joined(declared_here, in_store(store, lambda opened: opened.agents.all()), [])
+        return _joined(declared_here, *in_store(store, _rows))
     has_store = store is not None or declared.store is not None or has_default_store()
     return _joined(declared_here, *(asyncio.run(_stored(team, store)) if has_store else ([], [])))
 
@@ -240,9 +235,9 @@ async def _stored(team: str, store: str | None) -> tuple[list[KeptAgent], list[D
         await found.close()
 
 
-async def _rows(log: Log) -> tuple[list[KeptAgent], list[Declaration]]:
+async def _rows(store: OpenStore | Log) -> tuple[list[KeptAgent], list[Declaration]]:
     """The agents that a store describes, and those that it declares."""
-    return await log.agents.all(), await log.declarations.listed("agent", include_removed=True)
+    return await store.agents.all(), await store.declarations.listed("agent", include_removed=True)
 
 
 def _joined(

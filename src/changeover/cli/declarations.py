@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, one_line, say, tell
-from changeover.cli.options import JsonOption, StoreOption, TeamOption, in_database, server_of
+from changeover.cli.options import JsonOption, StoreOption, TeamOption, in_database, on_server, server_of
 from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from changeover.documents.shape import Scope
     from changeover.documents.tool_modules import ToolModules
     from changeover.relay.declarations import Declaration, Declarations, Kind, Standing
+    from changeover.stores.remote import RemoteStore
 
 T = TypeVar("T")
 
@@ -91,15 +92,10 @@ class Editor:
 
     async def scope(self, name: str = "") -> Scope:
         """What a declaration may name: members, tools and skills of code and store; also an agent of this name."""
-        from changeover.documents.team_document import scope_of
-        from changeover.union import document_of, stand_ins, withdrawn
+        from changeover.union import scope_over
 
         rows = await self.declarations.listed(include_removed=True)
-        others = document_of(rows, self.team)
-        own: dict[str, Any] = {name: {}} if name and self.kind == "agent" else {}
-        data = {**others, "agents": {**own, **others["agents"]}}
-        beside = [*self._beside, *stand_ins(rows, self._beside).values()]
-        return scope_of(data, self._modules, beside, withdrawn(rows))
+        return scope_over(rows, self.team, self._modules, self._beside, name if self.kind == "agent" else "")
 
     async def read(self, text: Text) -> None:
         """Check the document of a team, which may name what the store declares; raises DocumentError with all faults,
@@ -117,6 +113,27 @@ class Editor:
 
         await self.one(name)
         return await self.declarations.set_state(self.kind, name, state, by=by or user_name())
+
+
+class RemoteEditor(Editor):
+    """The declarations behind a server, which checks each change together with the team that it serves."""
+
+    def __init__(self, kind: Kind, store: RemoteStore) -> None:
+        from changeover.documents.tool_modules import ToolModules
+        from changeover.ids import DEFAULT_TEAM
+
+        super().__init__(kind, store.declarations, ToolModules(()), (), DEFAULT_TEAM)
+        self.tools = store.tools
+
+    async def _checked(self, name: str, text: Text) -> dict[str, Any]:
+        from changeover.documents.yaml_value import parse_yaml
+        from changeover.handoffs.json_value import json_copy
+
+        document: dict[str, Any] = json_copy(parse_yaml(text.text, text.source).raw())
+        return document
+
+    async def read(self, text: Text) -> None:
+        """Leave the check to the server: only it knows the code of its team."""
 
 
 class Text:
@@ -145,10 +162,8 @@ def edited(kind: Kind, team: str | None, store: str | None, work: Callable[[Edit
     """Do the work on the declarations of the store that a command names, or of its team."""
     from changeover.ids import DEFAULT_TEAM
 
-    if server_of(store):
-        raise Mistake(
-            "a server changes declarations by its API, PUT /api/v1/declarations/KIND/NAME; give its store as --store"
-        )
+    if (server := server_of(store)) is not None:
+        return on_server(server, lambda remote: work(RemoteEditor(kind, remote)))
     if team is not None:
         return asyncio.run(_with_team(kind, team, store, work))
     modules = listed_modules(Path())

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from changeover.relay.tables import Agents, Lessons
     from changeover.relay.tokens import Tokens
     from changeover.stores.calls import Work
+    from changeover.stores.remote import RemoteStore
     from changeover.stores.sql.log import SqlLog
     from changeover.stores.store import Store
     from changeover.stores.views import Views
@@ -183,6 +184,8 @@ class OpenStore(Protocol):
     @property
     def breakers(self) -> Breakers: ...
     @property
+    def declarations(self) -> Declarations: ...
+    @property
     def experience(self) -> Lessons: ...
     @property
     def tokens(self) -> Tokens: ...
@@ -252,13 +255,18 @@ def server_of(given: str | None) -> str | None:
 def in_store(given: str | None, work: Callable[[OpenStore], Awaitable[T]]) -> T:
     """Open the store or the server that this option or the environment names, do the work, close it."""
     if (server := server_of(given)) is not None:
-        from changeover.stores.remote import RemoteStore
-
-        async def asked() -> T:
-            return await work(RemoteStore(server, os.environ.get(TOKEN_VARIABLE, "")))
-
-        return asyncio.run(asked())
+        return on_server(server, work)
     return in_database(given, work)
+
+
+def on_server(url: str, work: Callable[[RemoteStore], Awaitable[T]]) -> T:
+    """Do the work with the store behind this server."""
+    from changeover.stores.remote import RemoteStore
+
+    async def done() -> T:
+        return await work(RemoteStore(url, os.environ.get(TOKEN_VARIABLE, "")))
+
+    return asyncio.run(done())
 
 
 def in_database(given: str | None, work: Callable[[OpenDatabase], Awaitable[T]]) -> T:

@@ -10,6 +10,7 @@ from changeover.cli.declarations import (
     Editor,
     FileOption,
     NameArgument,
+    RemoteEditor,
     SetOption,
     Text,
     WriterOption,
@@ -24,6 +25,7 @@ from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
     from changeover.relay.ports import ToolOutcome
+    from changeover.stores.calls import ToolAnswer
     from changeover.toolkits.toolkit import AgentToolkit
 
 app = App("Declare tools in a store, change, withdraw and try them.")
@@ -75,12 +77,13 @@ def try_tool(name: NameArgument, args: ArgsOption = "{}", team: TeamOption = Non
     say(outcome.text)
 
 
-async def _called(editor: Editor, name: str, arguments: dict[str, Any]) -> ToolOutcome | None:
+async def _called(editor: Editor, name: str, arguments: dict[str, Any]) -> ToolOutcome | ToolAnswer | None:
     """The outcome of a call; None for an MCP server, whose tools are listed."""
+    if isinstance(editor, RemoteEditor):
+        return await editor.tools.test(name, arguments)
     from changeover.agent.handoff import Delegate, Handoff
     from changeover.documents.agent_document import ABSENT
-    from changeover.toolkits.connections import Connections
-    from changeover.toolkits.toolkit import AgentToolkit
+    from changeover.toolkits.toolkit import lone_toolkit
     from changeover.tools.mcp_server import McpServer
 
     tools = {key: each for key, each in (await editor.scope()).tools.items() if each is not ABSENT}
@@ -89,10 +92,7 @@ async def _called(editor: Editor, name: str, arguments: dict[str, Any]) -> ToolO
             f"{name} hands over to {way.receiver or 'a specialist'}; only an agent in a conversation does that"
         )
     wanted = [tools[name]] if name in tools else [each for each in tools.values() if isinstance(each, McpServer)]
-    connections = Connections()
-    toolkit = AgentToolkit(wanted, connections=connections)
-    try:
-        await connections.open(lambda: None)
+    async with lone_toolkit(wanted) as toolkit:
         if name in {each.definition.name for each in toolkit.tools()}:
             return await _outcome(toolkit, name, arguments)
         if name not in tools:
@@ -100,8 +100,6 @@ async def _called(editor: Editor, name: str, arguments: dict[str, Any]) -> ToolO
         for each in toolkit.tools():
             say(f"{each.definition.name}  {one_line(each.definition.description)}")
         return None
-    finally:
-        await connections.close()
 
 
 async def _outcome(toolkit: AgentToolkit, name: str, arguments: dict[str, Any]) -> ToolOutcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
@@ -110,7 +110,7 @@ class Declarations(Protocol):
         """Enable, disable or remove a declaration; see `write`."""
         ...
 
-    async def write(self, edits: Iterable[Edit], *, by: str = "") -> list[Declaration]:
+    async def write(self, edits: Sequence[Edit], *, by: str = "") -> list[Declaration]:
         """Write all of these changes as one edition, or none; returns the current version of each.
 
         What is as it should be already gets no new version. Raises DeclarationConflict if one is not at its expected

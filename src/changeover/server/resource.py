@@ -166,6 +166,11 @@ async def free_or_seen(team: Team, who: Caller, id: str) -> bool:
     return False
 
 
+async def audited(team: Team, who: Caller, action: str, subject: str, detail: Mapping[str, Any] | None = None) -> None:
+    """Note in the audit what a caller does to the team, its tokens or its declarations."""
+    await team.log.audit.note(who.user, action, subject, dict(detail or {}), token=who.token)
+
+
 def own_key(key: str | None, who: Caller) -> str | None:
     """An idempotency key that no other user can use too."""
     return f"{who.user}/{key}" if key and who.user else key

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from changeover.errors import MisconfiguredError
 from changeover.facts import HandoffRecord
+from changeover.relay.declarations import Declarations
 from changeover.relay.lists import ORDERS, Page, Record
 from changeover.relay.ports import Breakers
 from changeover.relay.queue import Queued
@@ -73,14 +74,31 @@ class Work(Protocol):
         ...
 
 
+class ToolAnswer(Struct, frozen=True):
+    """What the model would read."""
+
+    ok: bool
+    text: str
+
+
+class ToolTests(Protocol):
+    """Calls of tools without a conversation."""
+
+    async def test(self, name: str, arguments: dict[str, Any]) -> ToolAnswer:
+        """Call a tool as an agent would."""
+        ...
+
+
 PORTS: Mapping[str, type[Any]] = {
     "lists": Reading,
     "measures": Measures,
     "trials": Tried,
     "agents": Agents,
     "breakers": Breakers,
+    "declarations": Declarations,
     "experience": Lessons,
     "tokens": Tokens,
+    "tools": ToolTests,
     "work": Work,
 }
 """The ports whose methods can be called by name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -81,18 +81,17 @@ class StoredDeclarations:
         [written] = await self.write([Edit(kind, name, state=state, expected=expected)], by=by)
         return written
 
-    async def write(self, edits: Iterable[Edit], *, by: str = "") -> list[Declaration]:
-        wanted = list(edits)
+    async def write(self, edits: Sequence[Edit], *, by: str = "") -> list[Declaration]:
         while True:
             edition = await self.edition()
             current = await self.at_edition(edition)
-            new = edited(current, wanted, edition + 1, text_of(by))
+            new = edited(current, edits, edition + 1, text_of(by))
             if new and self._check is not None:
                 self._check(after(current, new))
             at = await self._rows.append(new) if new else 0.0
             if at is not None:  # else another writer was quicker, and its change is a part of what is checked next
                 rows = {each.key: each for each in after(current, [replace(each, at=at) for each in new])}
-                return [rows[edit.kind, edit.name] for edit in wanted]
+                return [rows[edit.kind, edit.name] for edit in edits]
 
 
 class MemoryDeclarations:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
@@ -205,3 +206,15 @@ def _failed(name: str, error: Exception, attempts: int) -> ToolOutcome:
     reason = str(error) if isinstance(error, OutOfTime | CallFailed) else words(error)
     tries = f" (tried {attempts} times)" if attempts > 1 else ""
     return ToolOutcome(f"{name} failed: {reason}{tries}", ok=False)
+
+
+@asynccontextmanager
+async def lone_toolkit(declared: Sequence[Declared]) -> AsyncIterator[AgentToolkit]:
+    """These tools with connections of their own, to try them without an agent."""
+    connections = Connections()
+    toolkit = AgentToolkit(declared, connections=connections)
+    try:
+        await connections.open(lambda: None)
+        yield toolkit
+    finally:
+        await connections.close()

@@ -8,8 +8,9 @@ from changeover.agent.agent import Function, Person
 from changeover.errors import UnknownAgentError
 from changeover.relay.tables import KeptAgent
 from changeover.routing.profile import Profile
+from changeover.server.access import Caller
 from changeover.server.problems import Problem
-from changeover.server.resource import Id, Resource, Served
+from changeover.server.resource import Id, Resource, Served, Who, audited
 from changeover.server.wire import Json, Page
 from changeover.team import Team
 
@@ -47,19 +48,22 @@ async def read_agent(id: Id, team: Served) -> Json:
 
 
 @resource.route("POST /agents/{id}/enable", AgentView, refusals=NOT_FOUND)
-async def enable_agent(id: Id, team: Served) -> Json:
+async def enable_agent(id: Id, team: Served, who: Who) -> Json:
     """Let an agent have handoffs again."""
-    await known_agent(team, id)
-    await team.router.enable(id)
-    return Json(await known_agent(team, id))
+    return Json(await _switched(team, who, id, True))
 
 
 @resource.route("POST /agents/{id}/disable", AgentView, refusals=NOT_FOUND)
-async def disable_agent(id: Id, team: Served) -> Json:
+async def disable_agent(id: Id, team: Served, who: Who) -> Json:
     """Hand nothing to an agent until it is enabled; it goes on with what it has begun."""
+    return Json(await _switched(team, who, id, False))
+
+
+async def _switched(team: Team, who: Caller, id: str, enabled: bool) -> AgentView:
     await known_agent(team, id)
-    await team.router.disable(id)
-    return Json(await known_agent(team, id))
+    await audited(team, who, "agents.switch", id, {"enabled": enabled})
+    await (team.router.enable(id) if enabled else team.router.disable(id))
+    return await known_agent(team, id)
 
 
 async def known_agent(team: Team, id: str) -> AgentView:

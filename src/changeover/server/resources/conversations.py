@@ -21,7 +21,20 @@ from changeover.relay.lists import ConversationRow, MessageRow, TaskRow
 from changeover.relay.requests import Resume, Say
 from changeover.server.live import Live
 from changeover.server.problems import Problem
-from changeover.server.resource import Filter, Id, Key, Part, Resource, Served, Who, free_or_seen, listed, own_key, seen
+from changeover.server.resource import (
+    Filter,
+    Id,
+    Key,
+    Part,
+    Resource,
+    Served,
+    Who,
+    audited,
+    free_or_seen,
+    listed,
+    own_key,
+    seen,
+)
 from changeover.server.resources.drawings import MEDIA_TYPES, Format, drawn
 from changeover.server.resources.runs import Outcome, ended_within
 from changeover.server.resources.streams import EVENT_STREAM, streamed
@@ -293,7 +306,8 @@ async def rename_conversation(id: Id, team: Served, who: Who, given: Annotated[T
 @resource.route("DELETE /conversations/{id:path}", {204: None}, refusals={**NOT_FOUND, 409: "It is not over"})
 async def forget_conversation(id: Id, team: Served, who: Who) -> Response:
     """Remove a conversation with its log, delegates, handoffs and stored contexts."""
-    await seen(team, who, id)
+    row = await seen(team, who, id)
     if not await team.forget(id):
         raise ConversationNotFound(id)
+    await audited(team, who, "conversation.forget", id, {"user": row.user})  # its own log is gone
     return Response(status_code=204)

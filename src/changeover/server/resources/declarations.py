@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import Header, Query
 from msgspec import Struct
 
-from changeover.relay.declarations import Declaration, Kind, Standing
+from changeover.relay.declarations import Declaration, Edit, Kind, Standing
 from changeover.server.access import Caller
 from changeover.server.problems import Problem
-from changeover.server.resource import Id, Resource, Served, Who
+from changeover.server.resource import Id, Resource, Served, Who, audited
 from changeover.server.wire import Json, Page, body
 from changeover.team import Team
 
@@ -31,6 +32,36 @@ class Switch(Struct, frozen=True, forbid_unknown_fields=True):
     """The new state of a declaration."""
 
     state: Standing
+
+
+class Drafts:
+    """The declarations of a team for one caller, whose changes are audited and hold in this process at once."""
+
+    def __init__(self, team: Team, who: Caller) -> None:
+        self._team, self._who, self._port = team, who, team.declarations
+        self.listed, self.one, self.history = self._port.listed, self._port.one, self._port.history
+
+    async def put(
+        self, kind: Kind, name: str, document: Mapping[str, Any], *, by: str = "", expected: int | None = None
+    ) -> Declaration:
+        [written] = await self.write([Edit(kind, name, document, expected=expected)], by=by)
+        return written
+
+    async def set_state(
+        self, kind: Kind, name: str, state: Standing, *, by: str = "", expected: int | None = None
+    ) -> Declaration:
+        [written] = await self.write([Edit(kind, name, state=state, expected=expected)], by=by)
+        return written
+
+    async def write(self, edits: Sequence[Edit], *, by: str = "") -> list[Declaration]:
+        """Write changes for the user of the token; `by` counts only where no token is needed."""
+        written = await self._port.write(edits, by=self._who.user or by)
+        for edit, row in zip(edits, written, strict=True):
+            detail = {"version": row.version, "edition": row.edition}
+            action = f"declaration.{edit.state or 'put'}"
+            await audited(self._team, self._who, action, f"{row.kind}/{row.name}", detail)
+        await self._team.engine.world()
+        return written
 
 
 @resource.route("GET /declarations", Page[Declaration])
@@ -71,10 +102,7 @@ async def put_declaration(  # noqa: PLR0913 - each is a part of the request
     if_none_match: IfNoneMatch = None,
 ) -> Json:
     """Write a new version. The whole team is checked with it first; it holds from the next run on."""
-    written = await team.declarations.put(
-        kind, name, document, by=who.user, expected=_expected(if_match, if_none_match)
-    )
-    await _note(team, who, "put", written)
+    written = await Drafts(team, who).put(kind, name, document, expected=_expected(if_match, if_none_match))
     return _answer(written, 201 if written.version == 1 else 200)
 
 
@@ -99,19 +127,10 @@ async def remove_declaration(kind: Kind, name: Id, team: Served, who: Who, if_ma
 
 
 async def _set_state(team: Team, who: Caller, key: tuple[Kind, str], state: Standing, match: str | None) -> Declaration:
-    if await team.declarations.one(*key) is None:
+    drafts = Drafts(team, who)
+    if await drafts.one(*key) is None:
         raise _missing(*key)
-    written = await team.declarations.set_state(*key, state, by=who.user, expected=_expected(match))
-    await _note(team, who, state, written)
-    return written
-
-
-async def _note(team: Team, who: Caller, action: str, written: Declaration) -> None:
-    """Audit a change, and let this process use it at once."""
-    detail = {"version": written.version, "edition": written.edition}
-    subject = f"{written.kind}/{written.name}"
-    await team.log.audit.note(who.user, f"declaration.{action}", subject, detail, token=who.token)
-    await team.engine.world()
+    return await drafts.set_state(*key, state, expected=_expected(match))
 
 
 def _answer(declaration: Declaration, status: int = 200) -> Json:

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from changeover.faults import Circuit
 from changeover.observe.metrics import AgentMetrics, PairMetrics
-from changeover.server.resource import Id, Resource, Served, Who, seen
+from changeover.server.resource import Id, Resource, Served, Who, audited, seen
 from changeover.server.resources.agents import known_agent
 from changeover.server.resources.conversations import NOT_FOUND
 from changeover.server.wire import Json, Page, body
@@ -86,16 +86,18 @@ async def list_breakers(team: Served) -> Json:
 
 
 @resource.route("POST /breakers/{id}/force", {204: None}, refusals={404: "There is no such agent"})
-async def force_breaker(id: Id, team: Served) -> Json:
+async def force_breaker(id: Id, team: Served, who: Who) -> Json:
     """Open a circuit breaker: this receiver gets no handoffs until it is reset."""
     await known_agent(team, id)
+    await audited(team, who, "breakers.force", id)
     await team.force_breaker(id)
     return Json(None, 204)
 
 
 @resource.route("POST /breakers/{id}/reset", {204: None})
-async def reset_breaker(id: Id, team: Served) -> Json:
+async def reset_breaker(id: Id, team: Served, who: Who) -> Json:
     """Close a circuit breaker and forget its failures."""
+    await audited(team, who, "breakers.reset", id)
     await team.reset_breaker(id)
     return Json(None, 204)
 

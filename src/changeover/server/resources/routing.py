@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from changeover.routing.broker import Recommendation
 from changeover.routing.experience import Standing
 from changeover.routing.verdict import Verdict
-from changeover.server.resource import Resource, Served
+from changeover.server.resource import Resource, Served, Who, audited
 from changeover.server.wire import Json, Page, body
 
 resource = Resource("routing")
@@ -59,8 +59,9 @@ async def list_learned(team: Served, capability: Name = None, agent: Name = None
 
 
 @resource.route("DELETE /router/learned", Forgotten)
-async def forget_learned(team: Served, capability: Name = None, agent: Name = None) -> Json:
+async def forget_learned(team: Served, who: Who, capability: Name = None, agent: Name = None) -> Json:
     """Forget how well agents did, at one capability or by one agent if named; conversations are kept."""
+    await audited(team, who, "experience.reset", agent or "", {"capability": capability, "agent": agent})
     return Json(Forgotten(await team.router.reset_learning(capability, agent)))
 
 

@@ -17,7 +17,9 @@ from changeover.relay.queue import Queued
 from changeover.relay.tokens import Audited
 from changeover.server.access import Caller, Role
 from changeover.server.problems import Problem
-from changeover.server.resource import Resource, Served, Who
+from changeover.server.resource import Resource, Served, Who, audited
+from changeover.server.resources.declarations import Drafts
+from changeover.server.resources.tools import ToolBench
 from changeover.stores.calls import KINDS, Listed, ListedPage, call_of
 from changeover.stores.remote import MEDIA
 from changeover.team import Team
@@ -43,6 +45,12 @@ CALLS: dict[str, Role] = {
     "breakers.listed": Role.VIEWER,
     "breakers.force": Role.OPERATOR,
     "breakers.reset": Role.OPERATOR,
+    "declarations.listed": Role.VIEWER,
+    "declarations.one": Role.VIEWER,
+    "declarations.history": Role.VIEWER,
+    "declarations.put": Role.ADMIN,
+    "declarations.set_state": Role.ADMIN,
+    "declarations.write": Role.ADMIN,
     "experience.outcomes": Role.VIEWER,
     "experience.capabilities": Role.VIEWER,
     "experience.unlearned": Role.VIEWER,
@@ -50,19 +58,22 @@ CALLS: dict[str, Role] = {
     "tokens.all": Role.ADMIN,
     "tokens.issue": Role.ADMIN,
     "tokens.revoke": Role.ADMIN,
+    "tools.test": Role.ADMIN,
     "work.unfinished": Role.VIEWER,
     "work.tickets": Role.VIEWER,
     "work.retry": Role.OPERATOR,
 }
 """The role that each call needs; what is not here cannot be called."""
-OWN = frozenset({"lists.listed", "lists.handoffs"})
-"""Calls that show a caller its own conversations only. All others are about the conversations of everybody."""
-AUDITED = frozenset({"agents.put", "agents.switch", "agents.remove", "experience.reset"})
-"""Calls that change declarations; changes of tokens are audited by their port."""
+ALL_USERS = frozenset({"measures", "trials", "experience", "work"})
+"""Ports about the conversations of all users; `lists` shows a caller its own, and the others are about the team."""
+AUDITED = frozenset(
+    {"agents.put", "agents.switch", "agents.remove", "breakers.force", "breakers.reset", "experience.reset"}
+)
+"""Calls that are audited here. The ports of tokens, declarations and tools note their changes themselves."""
 MOST = 10_001
 """Records of one page at most."""
 
-Name = Annotated[str, Path(pattern=r"^[a-z]+\.[a-z]+$", max_length=50)]
+Name = Annotated[str, Path(pattern=r"^[a-z]+\.[a-z_]+$", max_length=50)]
 
 
 @resource.route("POST /store/{call}", bytes, media=(MEDIA,), refusals={404: "There is no such call", 409: "Refused"})
@@ -71,18 +82,23 @@ async def call_store(call: Name, request: Request, team: Served, who: Who) -> Re
     if call not in CALLS:
         raise Problem(404, f"there is no call {call!r}; there are: {', '.join(CALLS)}", kind="call-not-found")
     who.needs(CALLS[call])
-    if call not in OWN and not who.sees_all:
-        raise Problem(403, "this shows the work of all users, and the token is for one of them", kind="forbidden")
     port, method = call.split(".")
+    if port in ALL_USERS and not who.sees_all:
+        raise Problem(403, "this shows the work of all users, and the token is for one of them", kind="forbidden")
     made = call_of(port, method)
     given = made.read_arguments(await request.body())
     if port == "tokens" and "by" in given:
         given |= {"by": who.user or given["by"], "token": who.token}
     if call in AUDITED:
-        subject = given.get("id") or getattr(given.get("profile"), "id", "") or given.get("agent", "")
-        await team.log.audit.note(who.user, call, subject, msgspec.to_builtins(given), token=who.token)
+        await audited(team, who, call, _subject(given), msgspec.to_builtins(given))
     answer = await made.answer(getattr(_port(port, team, who), method), given)
     return Response(answer, media_type=MEDIA)
+
+
+def _subject(given: dict[str, Any]) -> str:
+    """The agent that a call is about; empty for all."""
+    found = (given.get("id"), getattr(given.get("profile"), "id", ""), given.get("receiver"), given.get("agent"))
+    return next(filter(None, found), "")
 
 
 def _port(name: str, team: Team, who: Caller) -> Any:
@@ -91,6 +107,10 @@ def _port(name: str, team: Team, who: Caller) -> Any:
             return _Reading(team, who)
         case "work":
             return _Work(team)
+        case "declarations":
+            return Drafts(team, who)
+        case "tools":
+            return ToolBench(team, who)
         case "measures" | "trials":
             return getattr(team.log.lists, name)
         case _:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Annotated, Any
 
 from msgspec import Struct
 
+from changeover.agent.handoff import Delegate, Handoff
+from changeover.documents.agent_document import ABSENT
+from changeover.documents.tool_modules import ToolModules
 from changeover.relay.ports import Toolkit
+from changeover.server.access import Caller
 from changeover.server.problems import Problem
-from changeover.server.resource import Id, Resource, Served, Who
+from changeover.server.resource import Id, Resource, Served, Who, audited
 from changeover.server.wire import Json, Page, body
+from changeover.stores.calls import ToolAnswer
 from changeover.team import Team
+from changeover.toolkits.toolkit import lone_toolkit
+from changeover.tools.mcp_server import McpServer
 from changeover.tools.run_context import RunContext
+from changeover.union import scope_over
 
 resource = Resource("tools")
 
+NOT_CALLED = (Handoff, Delegate, McpServer)
+"""A handoff needs a conversation; an MCP server offers tools under other names, and agents have those."""
 TEST = "tools-test"
 """The conversation of a test, which has no log."""
 
@@ -37,13 +50,6 @@ class ToolTest(Struct, frozen=True, forbid_unknown_fields=True):
     """The agent that calls it; by default the first that has it."""
 
 
-class ToolAnswer(Struct, frozen=True):
-    """What the model would read."""
-
-    ok: bool
-    text: str
-
-
 @resource.route("GET /tools", Page[ToolView])
 async def list_tools(team: Served) -> Json:
     """The tools that the agents have now, those of MCP servers included."""
@@ -64,18 +70,50 @@ async def list_tools(team: Served) -> Json:
 @resource.route("POST /tools/{id}/test", ToolAnswer, body=ToolTest, refusals={404: "No agent has such a tool"})
 async def test_tool(id: Id, team: Served, who: Who, given: Annotated[ToolTest, body(ToolTest)]) -> Json:
     """Call a tool as an agent would, without an approval. The call is real: what it does outside is done."""
-    toolkit, agent = await _toolkit(team, id, given.agent)
-    context = RunContext(TEST, TEST, agent, TEST, user=who.user)
-    if wrong := toolkit.misfit(id, given.arguments, context):
-        raise Problem(422, wrong, kind="bad-arguments")
-    outcome = await toolkit.call(id, given.arguments, context)
-    await team.log.audit.note(who.user, "tool.test", id, {"ok": outcome.ok}, token=who.token)
-    return Json(ToolAnswer(outcome.ok, outcome.text))
+    return Json(await ToolBench(team, who).test(id, given.arguments, given.agent))
 
 
-async def _toolkit(team: Team, tool: str, agent: str | None) -> tuple[Toolkit, str]:
-    for id, toolkit in (await team.engine.world()).toolkits.items():
-        if agent in (None, id) and tool in {each.definition.name for each in toolkit.tools()}:
-            return toolkit, id
-    whose = f"the agent {agent!r} has" if agent else "no agent has"
-    raise Problem(404, f"{whose} {'no' if agent else 'a'} tool {tool!r}; see GET /tools", kind="tool-not-found")
+def _missing(tool: str, agent: str | None, names: Collection[str]) -> Problem:
+    who, there = f"the agent {agent!r}" if agent else "the team", ", ".join(sorted(names)) or "none"
+    return Problem(404, f"{who} has no tool {tool!r}; there are: {there}", kind="tool-not-found")
+
+
+class ToolBench:
+    """Calls tools of a team for one caller, outside of any conversation."""
+
+    def __init__(self, team: Team, who: Caller) -> None:
+        self._team, self._who = team, who
+
+    async def test(self, name: str, arguments: dict[str, Any], agent: str | None = None) -> ToolAnswer:
+        """Call a tool, and note the call in the audit; raises Problem if there is none, or the arguments do not fit."""
+        async with self._toolkit(name, agent) as (toolkit, calling):
+            context = RunContext(TEST, TEST, calling, TEST, user=self._who.user)
+            if wrong := toolkit.misfit(name, arguments, context):
+                raise Problem(422, wrong, kind="bad-arguments")
+            outcome = await toolkit.call(name, arguments, context)
+        await audited(self._team, self._who, "tool.test", name, {"ok": outcome.ok})
+        return ToolAnswer(outcome.ok, outcome.text)
+
+    @asynccontextmanager
+    async def _toolkit(self, tool: str, agent: str | None) -> AsyncIterator[tuple[Toolkit, str]]:
+        """A toolkit that has this tool, and the agent whose it is; the tool may also be one that no agent has yet."""
+        toolkits = (await self._team.engine.world()).toolkits
+        had = {id: {each.definition.name for each in toolkit.tools()} for id, toolkit in toolkits.items()}
+        if (owner := next((id for id in had if agent in (None, id) and tool in had[id]), None)) is not None:
+            yield toolkits[owner], owner
+            return
+        declared = {} if agent else await self._declared()
+        if tool not in declared:
+            names = had.get(agent, set()) if agent else {*declared, *chain.from_iterable(had.values())}
+            raise _missing(tool, agent, names)
+        async with lone_toolkit([declared[tool]]) as alone:
+            yield alone, TEST
+
+    async def _declared(self) -> dict[str, Any]:
+        """The tools that the store declares and that can be called by their names."""
+        team = self._team.declared
+        rows = await self._team.declarations.listed(include_removed=True)
+        scope = scope_over(rows, team.name, ToolModules(team.tool_modules), team.members)
+        return {
+            name: each for name, each in scope.tools.items() if each is not ABSENT and not isinstance(each, NOT_CALLED)
+        }
