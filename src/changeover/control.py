@@ -14,6 +14,7 @@ from changeover.inputs import check_id, check_seq, check_texts
 from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
 from changeover.relay.claims import HandOn
+from changeover.relay.context_flow import ValueFlow
 from changeover.relay.control import Cancel, Decide, Rename, RollBack
 from changeover.relay.engine import Engine
 from changeover.relay.events import Entry
@@ -183,6 +184,12 @@ class Overseer(ABC):
         """All handoffs of a conversation and its delegates, in order; raises ConversationNotFound."""
         check_id(conversation=conversation)
         return await self.log.lists.handoffs(conversation)
+
+    async def context_flow(self, conversation: str) -> list[ValueFlow]:
+        """For each context variable and artifact of a conversation and its delegates: which hop set, changed or
+        removed it, from what to what. Raises ConversationNotFound."""
+        check_id(conversation=conversation)
+        return await self.log.lists.context_flow(conversation)
 
     async def _tree(self, conversation: str) -> list[Entry]:
         entries = await self.log.lists.tree(conversation)

@@ -20,6 +20,7 @@ from changeover.handoffs.package import (
     ToolCall,
 )
 from changeover.handoffs.strategies import Chapter, Handover
+from changeover.relay.context_flow import Change, ValueFlow
 from changeover.ticket import TicketClaim
 from changeover.tools.command import WorkflowState
 from changeover.tools.run_context import Received
@@ -28,6 +29,7 @@ __all__ = [
     "Acceptance",
     "Accepted",
     "Brief",
+    "Change",
     "Chapter",
     "Conditional",
     "Context",
@@ -55,5 +57,6 @@ __all__ = [
     "TicketClaim",
     "TicketStatus",
     "ToolCall",
+    "ValueFlow",
     "WorkflowState",
 ]

@@ -19,6 +19,8 @@ COMMANDS = {
     "handoffs": ["handoffs", "list", "--mode", "delegate"],
     "handoffs as JSON": ["handoffs", "list", "--state", "working", "--json"],
     "handoff": ["handoffs", "show", "ada:3.0"],
+    "flow": ["conversations", "flow", "ada"],
+    "flow as JSON": ["conversations", "flow", "ada", "--json"],
     "drawn": ["graph", "ada"],
     "in Mermaid": ["graph", "ada", "--format", "mermaid"],
     "in SVG": ["graph", "ada", "--format", "svg"],
@@ -69,6 +71,14 @@ def test_a_task_is_shown_with_its_messages(seen: dict[str, Done]):
     assert re.search(r"^context +\{\"order_id\": \"1042\"\}$", seen["task"].stdout, re.M)
     assert re.search(r"tool_result +billing +It was paid twice\.$", seen["task"].stdout, re.M)
     assert json.loads(seen["task as JSON"].stdout)["messages"][0]["kind"] == "user_message"
+
+
+def test_the_flow_of_the_context_is_shown_by_hop(seen: dict[str, Done]):
+    head, line = seen["flow"].stdout.splitlines()
+    assert head.split() == ["name", "by", "agent", "hop", "from", "to"]
+    assert line.split() == ["order_id", "handoff", "handoff_to_billing", "triage", "ada:3.0", "-", '"1042"']
+    (flow,) = json.loads(seen["flow as JSON"].stdout)
+    assert (flow["name"], flow["changes"][0]["after"]) == ("order_id", "1042")
 
 
 def test_a_handoff_is_shown_with_its_message(seen: dict[str, Done]):

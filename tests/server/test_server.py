@@ -69,6 +69,15 @@ def test_a_worker_claims_heartbeats_and_completes_over_http(server: Server):
         assert resumed["status"] == "completed"
 
 
+def test_the_context_flow_of_a_conversation_is_told(server: Server):
+    said = {"text": "a question", "context": {"plan": "basic"}}
+    with server.client() as client:
+        id = client.post("/conversations", params={"wait": True}, json=said).json()["conversation"]
+        (flow,) = client.get(f"/conversations/{id}/context-flow").json()["items"]
+        assert (flow["name"], flow["changes"][0]["source"], flow["changes"][0]["after"]) == ("plan", "caller", "basic")
+        assert client.get("/conversations/none/context-flow").status_code == 404
+
+
 def test_a_conversation_is_cancelled_and_forgotten(server: Server):
     with server.client() as client:
         id = client.post("/conversations", params={"wait": True}, json={"text": "a refund"}).json()["conversation"]

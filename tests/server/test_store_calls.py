@@ -98,10 +98,11 @@ async def test_figures_of_all_users_are_not_for_the_token_of_one(client: Client)
         assert (await client.call(about_the_team, caller(Role.VIEWER))).status_code == 200
     auditor = caller(Role.APPROVER, everything=True)
     assert (await client.call("lists.listed", auditor, of=Listed("Audited"))).status_code == 403
-    others = await client.call("lists.handoffs", caller(Role.VIEWER), conversation="bob")
-    nobodys = await client.call("lists.handoffs", caller(Role.VIEWER), conversation="nobody")
-    assert (others.status_code, nobodys.status_code) == (404, 404)
-    assert others.json()["detail"] == nobodys.json()["detail"].replace("nobody", "bob")
+    for name in ("lists.handoffs", "lists.context_flow"):
+        others = await client.call(name, caller(Role.VIEWER), conversation="bob")
+        nobodys = await client.call(name, caller(Role.VIEWER), conversation="nobody")
+        assert (others.status_code, nobodys.status_code) == (404, 404)
+        assert others.json()["detail"] == nobodys.json()["detail"].replace("nobody", "bob")
 
 
 @pytest.mark.parametrize("name", ["agents.version", "log.close", "agents.__init__", "x", "tokens.holder"])

@@ -1,19 +1,22 @@
-"""Command `conversations`: list the conversations of a store."""
+"""Command `conversations`: list the conversations of a store, and how the context of one came about."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from changeover.cli.exits import one_line
-from changeover.cli.options import JsonOption, LimitOption, OpenStore, StoreOption, in_store
+from changeover.cli.options import IdArgument, JsonOption, LimitOption, OpenStore, StoreOption, in_store
 from changeover.cli.terminal.help import App, among
+
+if TYPE_CHECKING:
+    from changeover.relay.context_flow import Change, ValueFlow
 
 Status = Literal["running", "interrupted", "waiting", "completed", "failed", "cancelled"]
 
 
-app = App("List conversations.")
+app = App("List conversations, and show how the context of one came about.")
 
 
 @app.command("list")
@@ -62,3 +65,40 @@ def list_conversations(  # noqa: PLR0913 - each is a declared option
         },
         "no conversations",
     )
+
+
+@app.command("flow")
+def flow(id: IdArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Show which hop set, changed or removed each context variable and artifact, from what to what."""
+    from changeover.cli.terminal.render import print_json, print_table, without_empty
+
+    found = in_store(store, lambda opened: opened.lists.context_flow(id))
+    if as_json:
+        print_json([_flow_data(each) for each in found])
+        return
+    rows = [_flow_row(each, change) for each in found for change in each.changes]
+    print_table(without_empty(rows), "no context variables and no artifacts")
+
+
+def _flow_data(flow: ValueFlow) -> dict[str, Any]:
+    from changeover.cli.terminal.render import as_data
+
+    return {"name": flow.name, "kind": flow.kind, "changes": [as_data(each) for each in flow.changes]}
+
+
+def _flow_row(flow: ValueFlow, change: Change) -> dict[str, str]:
+    import json
+
+    before, after = (
+        one_line(json.dumps(value, ensure_ascii=False)) if shown else "-"
+        for value, shown in ((change.before, change.effect != "set"), (change.after, change.effect != "removed"))
+    )
+    return {
+        "name": one_line(flow.name),
+        "kind": flow.kind if flow.kind != "variable" else "",
+        "by": f"{change.source} {one_line(change.tool)}".strip(),
+        "agent": change.agent,
+        "hop": change.hop or change.conversation,
+        "from": before,
+        "to": after,
+    }

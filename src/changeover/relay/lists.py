@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from changeover.errors import MisconfiguredError
 from changeover.facts import HandoffRecord
+from changeover.relay.context_flow import ValueFlow
 from changeover.relay.events import Entry
 from changeover.relay.tables import Measures, Tried
 from changeover.relay.tokens import Audited
@@ -283,6 +284,13 @@ class RecordLists(Protocol):
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
         """Every handoff of a conversation and its delegates, in the order of their offers.
+
+        Raise ConversationNotFound if there is no such conversation.
+        """
+        ...
+
+    async def context_flow(self, conversation: str) -> list[ValueFlow]:
+        """Which hop of a conversation and its delegates set or changed each context variable and artifact.
 
         Raise ConversationNotFound if there is no such conversation.
         """

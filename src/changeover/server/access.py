@@ -160,6 +160,7 @@ ROUTES: dict[str, Role] = {
     "GET /conversations/{id:path}/messages": Role.VIEWER,
     "GET /conversations/{id:path}/handoffs": Role.VIEWER,
     "GET /conversations/{id:path}/runs": Role.VIEWER,
+    "GET /conversations/{id:path}/context-flow": Role.VIEWER,
     "GET /conversations/{id:path}/graph": Role.VIEWER,
     "GET /conversations/{id:path}/export": Role.VIEWER,
     "GET /conversations/{id:path}/files": Role.VIEWER,

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from changeover.errors import MisconfiguredError
 from changeover.facts import HandoffRecord
+from changeover.relay.context_flow import ValueFlow
 from changeover.relay.declarations import Declarations
 from changeover.relay.lists import ORDERS, Page, Record
 from changeover.relay.ports import Breakers
@@ -56,6 +57,7 @@ class Reading(Protocol):
 
     async def listed(self, of: Listed) -> ListedPage: ...
     async def handoffs(self, conversation: str) -> list[HandoffRecord]: ...
+    async def context_flow(self, conversation: str) -> list[ValueFlow]: ...
 
 
 class Work(Protocol):

@@ -12,6 +12,7 @@ import msgspec
 
 from changeover.errors import ChangeoverError, MisconfiguredError, StoreUnavailable, TokenRefused
 from changeover.facts import HandoffRecord
+from changeover.relay.context_flow import ValueFlow
 from changeover.relay.declarations import Declarations
 from changeover.relay.lists import EVERYTHING, PAGE, Page, Paging, R
 from changeover.relay.ports import Breakers
@@ -66,6 +67,9 @@ class RemoteLists:
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
         return await self._reading.handoffs(conversation)
+
+    async def context_flow(self, conversation: str) -> list[ValueFlow]:
+        return await self._reading.context_flow(conversation)
 
 
 class _Port:

@@ -17,6 +17,7 @@ from changeover.ids import root_of, run_id
 from changeover.inputs import message
 from changeover.messages import File
 from changeover.observe.diagram import Course, course_of
+from changeover.relay.context_flow import ValueFlow
 from changeover.relay.lists import ConversationRow, MessageRow, TaskRow
 from changeover.relay.requests import Resume, Say
 from changeover.server.live import Live
@@ -257,6 +258,13 @@ async def conversation_handoffs(id: Id, team: Served, who: Who) -> Json:
     """All handoffs of a conversation and its delegates, in order."""
     await seen(team, who, id)
     return Json(Page(await team.handoffs(id)))
+
+
+@resource.route("GET /conversations/{id:path}/context-flow", Page[ValueFlow], refusals=NOT_FOUND)
+async def conversation_context_flow(id: Id, team: Served, who: Who) -> Json:
+    """Which hop set, changed or removed each context variable and artifact, from what to what."""
+    await seen(team, who, id)
+    return Json(Page(await team.context_flow(id)))
 
 
 @resource.route("GET /conversations/{id:path}/graph", Course, refusals=NOT_FOUND, media=MEDIA_TYPES)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from changeover.errors import ConversationNotFound, MisconfiguredError
 from changeover.facts import HandoffRecord
 from changeover.ids import worker_of
+from changeover.relay.context_flow import ValueFlow
 from changeover.relay.lists import ConversationRow
 from changeover.relay.queue import Queued
 from changeover.relay.tokens import Audited
@@ -30,6 +31,7 @@ resource = Resource("store")
 CALLS: dict[str, Role] = {
     "lists.listed": Role.VIEWER,
     "lists.handoffs": Role.VIEWER,
+    "lists.context_flow": Role.VIEWER,
     "measures.courses": Role.VIEWER,
     "measures.expenses": Role.VIEWER,
     "measures.refused": Role.VIEWER,
@@ -134,10 +136,18 @@ class _Reading:
         return ListedPage([msgspec.Raw(msgspec.msgpack.encode(item)) for item in page], page.next)
 
     async def handoffs(self, conversation: str) -> list[HandoffRecord]:
+        await self._check(conversation)
+        return await self._lists.handoffs(conversation)
+
+    async def context_flow(self, conversation: str) -> list[ValueFlow]:
+        await self._check(conversation)
+        return await self._lists.context_flow(conversation)
+
+    async def _check(self, conversation: str) -> None:
+        """Raise ConversationNotFound if there is no such conversation that the caller may see."""
         row = await self._lists.one(ConversationRow, conversation)
         if row is None or not self._who.sees(row.user):
             raise ConversationNotFound(conversation)
-        return await self._lists.handoffs(conversation)
 
 
 class _Work:

@@ -10,6 +10,7 @@ import msgspec
 from changeover.errors import ConversationNotFound
 from changeover.facts import HandoffRecord
 from changeover.ids import below, split_run, split_task
+from changeover.relay.context_flow import ValueFlow, context_flow
 from changeover.relay.events import Entry
 from changeover.relay.lists import (
     EVERYTHING,
@@ -100,6 +101,11 @@ class SqlLists:
         if not (entries := await self.tree(conversation)):
             raise ConversationNotFound(conversation)
         return handoffs_in(entries)
+
+    async def context_flow(self, conversation: str) -> list[ValueFlow]:
+        if not (entries := await self.tree(conversation)):
+            raise ConversationNotFound(conversation)
+        return context_flow(entries)
 
     @property
     def measures(self) -> SqlMeasures:
