@@ -101,7 +101,7 @@ async def test_figures_of_all_users_are_not_for_the_token_of_one(client: Client)
     for name in ("lists.handoffs", "lists.context_flow"):
         others = await client.call(name, caller(Role.VIEWER), conversation="bob")
         nobodys = await client.call(name, caller(Role.VIEWER), conversation="nobody")
-        assert (others.status_code, nobodys.status_code) == (404, 404)
+        assert (others.status_code, nobodys.status_code) == (404, 404), others.text
         assert others.json()["detail"] == nobodys.json()["detail"].replace("nobody", "bob")
 
 

@@ -37,11 +37,15 @@ class Change(Struct, frozen=True, omit_defaults=True, gc=False):
     """One change of a value."""
 
     effect: Literal["set", "changed", "removed"]
+    """What happened to the value."""
     source: Source
+    """What changed it: a caller, a handoff, a tool, a function, a delegate, a rollback, or the run itself."""
     conversation: str
+    """The conversation: the delegate's, if a delegate did it."""
     seq: int
     """The sequence number of the event that made the change."""
     at: float
+    """When it was recorded, in seconds since the epoch."""
     agent: str
     """The agent that was active; the sender, if a handoff carried the value."""
     hop: str = ""
@@ -58,8 +62,11 @@ class ValueFlow(Struct, frozen=True, gc=False):
     """All changes of one variable or artifact in a conversation and its delegates, in order."""
 
     name: str
+    """The name of the variable or artifact."""
     kind: Kind
+    """Whether it is a variable or an artifact."""
     changes: tuple[Change, ...]
+    """In the order of the events that made them."""
 
 
 def context_flow(entries: Iterable[Entry]) -> list[ValueFlow]:
