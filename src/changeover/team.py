@@ -18,7 +18,7 @@ from changeover.agent.roster import Roster
 from changeover.assembly import Declared, assemble, joined, override_of
 from changeover.control import Overseer
 from changeover.engines.local import open_engine
-from changeover.errors import HandoffTimeoutError, MisconfiguredError, UnknownAgentError
+from changeover.errors import ConversationNotFound, HandoffTimeoutError, MisconfiguredError, UnknownAgentError
 from changeover.facts import HandoffResult, NoTakers, RunResult, T_co, Ticket, TicketStatus
 from changeover.facts import State as HandoffState
 from changeover.guards.guard import Guard
@@ -50,6 +50,7 @@ from changeover.relay.engine import Engine, EngineFactory, EngineSetup
 from changeover.relay.history import ActiveAgents
 from changeover.relay.package import handoff_of
 from changeover.relay.ports import Ask, Clock, Log, World
+from changeover.relay.prompt import Moment, Prompt
 from changeover.relay.requests import Resume, Say
 from changeover.relay.stream import Recorded, StreamItem
 from changeover.router import Router
@@ -353,6 +354,22 @@ class Team(Overseer, Generic[T_co]):
         check_id(conversation=conversation)
         check_seq(after=after)
         return _read(self._engine.stream(Resume(conversation), first), after)
+
+    async def prompt(self, conversation: str, seq: int) -> Prompt | None:
+        """What a model was sent for the reply with this `seq`, or for a failed attempt at one; None if the event is
+        another one. It is rebuilt from the log and from the recorded versions of the store's declarations. Raises
+        ConversationNotFound."""
+        check_id(conversation=conversation)
+        check_seq(seq=seq)
+        if not (entries := await self.log.read(conversation)):
+            raise ConversationNotFound(conversation)
+        moment = Moment(entries, seq)
+        if moment.reply is None:
+            return None
+        world = await self._engine.world()
+        if moment.edition != world.roster.edition:
+            world = await self._editions.at(moment.edition, self.log.declarations)
+        return moment.prompt(world)
 
     async def experiments(self, measure: str = "success") -> list[Verdict]:
         """The verdicts of the team's experiments so far, by success, tokens, cost, seconds, or your own measure."""

@@ -55,6 +55,8 @@ class CallModel(Struct, frozen=True, gc=False):
     """The checks that the agent declares."""
     unchecked: tuple[str, ...] = ()
     """Texts that the model would read, and that were not checked yet."""
+    written: Mapping[str, int] = {}
+    """Instructions that functions wrote for earlier calls, each with the position of the event that has the text."""
 
 
 class CallFunction(Struct, frozen=True, gc=False):

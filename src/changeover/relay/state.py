@@ -99,6 +99,7 @@ class State:
         "variants",
         "work",
         "workflow_state",
+        "written",
     )
 
     def __init__(self, id: str) -> None:
@@ -108,7 +109,8 @@ class State:
         self.position = self.task = self.depth = self.seq = 0
         """`seq` is the sequence number of the last event in the root's tree."""
         self.at = 0.0
-        self.agent = self.return_to = ""
+        self.agent = self.return_to = self.unreadable = ""
+        """`unreadable` is the tag of an event that only a newer version understands."""
         self.record: list[Message] = []
         """All messages, in order."""
         self.thread = self.record
@@ -150,8 +152,8 @@ class State:
         """Number of handoffs that the tree grants this run, if max_handoffs is reached."""
         self.variants: dict[str, str] = {}
         """Variants of this tree by experiment, as far as they were needed here."""
-        self.unreadable = ""
-        """The tag of an event that only a newer version understands."""
+        self.written: dict[str, int] = {}
+        """Instructions that functions wrote for model calls, each with the position of the event that has the text."""
 
     @property
     def last(self) -> Outcome | None:

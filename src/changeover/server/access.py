@@ -162,6 +162,8 @@ ROUTES: dict[str, Role] = {
     "GET /conversations/{id:path}/runs": Role.VIEWER,
     "GET /conversations/{id:path}/context-flow": Role.VIEWER,
     "GET /conversations/{id:path}/graph": Role.VIEWER,
+    "GET /conversations/{id:path}/chain": Role.VIEWER,
+    "GET /conversations/{id:path}/prompts/{seq}": Role.VIEWER,
     "GET /conversations/{id:path}/export": Role.VIEWER,
     "GET /conversations/{id:path}/files": Role.VIEWER,
     "GET /conversations/{id:path}/files/{seq}/{index}": Role.VIEWER,

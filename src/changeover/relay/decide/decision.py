@@ -215,6 +215,7 @@ def _ask_model(
             state.variants,
             checks,
             _news(state, run) if checks and run.checked != state.task else (),
+            state.written,
         )
     ]
 

@@ -35,6 +35,8 @@ class ToolFinished(Recordable, frozen=True, tag="tool_finished"):
     read_only: bool = False
     """Whether the tool is declared to change nothing."""
     files: tuple[File, ...] = ()
+    began: float = 0.0
+    """When the tool was called; 0 in old logs, and if it is unknown."""
 
 
 class SkillLoaded(Recordable, frozen=True, tag="skill_loaded"):

@@ -161,6 +161,12 @@ class ModelReplied(Recordable, frozen=True, tag="model_replied"):
     """Opaque data that the model's provider needs back."""
     checked: Checked | None = None
     """What checks made of the answer; None if they allowed it, or there are none."""
+    began: float = 0.0
+    """When the model was called; 0 in old logs."""
+    instructions: str = ""
+    """What a function wrote as the instructions of this call, if no earlier event of the conversation has the text."""
+    instructions_at: int = 0
+    """Position of the event that has that text, if an earlier one has it."""
 
 
 class ContentChecked(Recordable, frozen=True, tag="content_checked"):

@@ -181,6 +181,8 @@ def reply(state: State, run: Run, event: ModelReplied) -> None:
         return
     state.work.begin()
     run.spend(event.agent, event.usage or ONE_REQUEST)
+    if event.instructions:
+        state.written[event.instructions] = state.position
     if state.limits and not BUDGETS.isdisjoint(state.limits):
         run.last_word = run.phase.due != run.under_way
     state.model_calls[event.agent] = state.model_calls.get(event.agent, 0) + 1

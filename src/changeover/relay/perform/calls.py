@@ -5,20 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from inspect import isawaitable
 from math import isfinite
 from typing import Any
 
 from msgspec.structs import replace
 
-from changeover.agent.agent import Function, Instructions
-from changeover.agent.moves import CONDITIONAL, closed, misfit_words, not_json
-from changeover.agent.roster import Seat, tried_model
-from changeover.agent.specialist import ToSpecialist, guidance
-from changeover.copies import original
+from changeover.agent.agent import Function
+from changeover.agent.moves import misfit_words, not_json
 from changeover.errors import ModelError
 from changeover.facts import ONE_REQUEST
-from changeover.handoffs.context import briefed, strip_metadata
+from changeover.handoffs.context import strip_metadata
 from changeover.messages import Reply
 from changeover.relay.commands import (
     CallBack,
@@ -45,22 +41,19 @@ from changeover.relay.events import (
     ToolStarted,
 )
 from changeover.relay.perform.approvals import seek_approval
-from changeover.relay.perform.broker import described, find_receiver
+from changeover.relay.perform.broker import find_receiver
 from changeover.relay.perform.callbacks import TROUBLE, called, let_go, words_of
 from changeover.relay.perform.checks import call_checked
-from changeover.relay.perform.context import DEFINITION, fetch_context, pack_context
+from changeover.relay.perform.context import fetch_context, pack_context
 from changeover.relay.perform.handoffs import call_back, judge_result
 from changeover.relay.perform.judge import judge_task
+from changeover.relay.perform.request import declared_for, request_of, written
 from changeover.relay.ports import Emit, Intend, Model, Request, World
 from changeover.relay.result import typed_returns
 from changeover.relay.sanitize import reply_of, text_of
 from changeover.tools.command import Command, Directive, directive_of
-from changeover.tools.run_context import RunContext
-from changeover.tools.tool import ToolDefinition
 
 logger = logging.getLogger("changeover.relay")
-
-LAST_WORD = "This is the last reply this run may take: no tool is left, answer the user now."
 
 
 def perform(world: World, command: Effect, intend: Intend, emit: Emit | None = None) -> Awaitable[Event]:
@@ -75,98 +68,23 @@ def perform(world: World, command: Effect, intend: Intend, emit: Emit | None = N
 
 
 async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Event:
-    agent = command.context.agent
-    seat = world.roster.seats[agent]
-    assert isinstance(seat, Seat)
+    agent, began = command.context.agent, world.clock.now()
     try:
-        tried = _tried(world, command) if command.variants else {}
-        instructions = await _written(tried.get("instructions", seat.agent.instructions), command)
-        model = world.models[tried.get("model", agent)]
-        tools = _tools(seat, command) if getattr(model, "calls_tools", True) else ()
-        if seat.seeks and command.handoffs and any(tool.name == seat.seeks for tool in tools):
-            instructions = f"{instructions}\n\n{_guided(world, seat)}".lstrip()
-        request = _request(seat, command, instructions, tools)
+        declared, model = declared_for(world, command)
+        instructions = await written(declared, command.context)
+        request = request_of(world, command, instructions, model)
         given = await (model.reply(request) if emit is None else _streamed(model, request, emit))
         reply = reply_of(given, command.id)
     except TROUBLE as error:
         let_go(error)
         return ModelFailed(agent, command.task, words_of(error), _retry_at(world, command, error))
     usage = None if reply.usage == ONE_REQUEST else reply.usage
-    return ModelReplied(agent, command.task, reply.text, reply.thinking, reply.calls, usage, reply.extra)
-
-
-async def _written(declared: Instructions, command: CallModel) -> str:
-    """The instructions as a text; a function writes them for each call."""
+    said = (reply.text, reply.thinking, reply.calls, usage, reply.extra, None, began)
     if isinstance(declared, str):
-        return declared
-    written: object = declared(command.context)
-    if isawaitable(written):
-        written = await written
-    if not isinstance(written, str):
-        raise TypeError(f"the function that writes its instructions returned {written!r:.100}, not a text")
-    return written
-
-
-def _tried(world: World, command: CallModel) -> dict[str, Any]:
-    """The agent's instructions and model name under the experiments of this tree."""
-    agent, found = command.context.agent, dict[str, Any]()
-    for subject in ("instructions", "model"):
-        trial = world.roster.trials.get((subject, agent))
-        variant = command.variants.get(trial.name) if trial else None
-        if trial is None or variant not in trial.variants:
-            continue  # there is no experiment, or the variant was removed
-        named = subject == "model"
-        found[subject] = tried_model(agent, trial.name, variant) if named else trial.variants[variant]
-    return found
-
-
-def _guided(world: World, seat: Seat) -> str:
-    """The guidance of an agent that may ask for a specialist: which specialists there are."""
-    move = seat.moves[seat.seeks]
-    assert isinstance(move, ToSpecialist)
-    others = [each for each in world.registry.available if each.id != seat.agent.id and each.id in world.roster.seats]
-    return guidance(seat.seeks, described([each for each in others if not move.among or each.id in move.among]))
-
-
-def _request(seat: Seat, command: CallModel, instructions: str, tools: tuple[ToolDefinition, ...]) -> Request:
-    context, own_instructions = command.context, instructions
-    variables = original(context, "context")
-    if context.handed or variables:
-        instructions = briefed(instructions, variables, context.handed)
-    if command.last:
-        instructions = f"{instructions}\n\n{LAST_WORD}"
-    return Request(
-        agent=context.agent,
-        instructions=instructions,
-        messages=command.thread,
-        tools=tools,
-        settings=seat.agent.settings,
-        conversation=context.conversation,
-        command=command.id,
-        attempt=command.attempt,
-        turn=command.turn,
-        own_instructions=own_instructions,
-        context=context,
-    )
-
-
-def _tools(seat: Seat, command: CallModel) -> tuple[ToolDefinition, ...]:
-    if command.last:
-        return ()
-    definitions = seat.definitions if command.handoffs else seat.alone
-    if seat.conditional:
-        definitions = tuple(each for each in definitions if _is_open(seat, each.name, command.context))
-    return (*definitions, DEFINITION) if command.fetches else definitions
-
-
-def _is_open(seat: Seat, name: str, context: RunContext) -> bool:
-    """Whether the condition of a tool, a handoff or a delegate lets the model see it."""
-    move = seat.moves[name]
-    if not isinstance(move, CONDITIONAL) or not (why := closed(move.declared.when, context)):
-        return True
-    if "could not be judged" in why:
-        logger.warning("%s is not shown to the model: %s", name, why)
-    return False
+        return ModelReplied(agent, command.task, *said)
+    text = text_of(instructions)
+    known = command.written.get(text)
+    return ModelReplied(agent, command.task, *said, "" if known else text, known or 0)
 
 
 async def _streamed(model: Model, request: Request, emit: Emit) -> Reply:
@@ -188,6 +106,7 @@ def _retry_at(world: World, command: CallModel, error: BaseException) -> float |
 
 async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
     call, task, toolkit = command.call, command.task, world.toolkits[command.context.agent]
+    began = world.clock.now()
     if command.begun:
         return ToolFinished(command.id, task, "", ok=False, unknown=True)
     args, dropped = strip_metadata(call.args)
@@ -201,11 +120,11 @@ async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
         outcome = await toolkit.call(call.name, args, command.context)
     except TROUBLE as error:
         let_go(error)
-        return ToolFinished(command.id, task, f"{call.name} failed: {words_of(error)}", ok=False)
+        return ToolFinished(command.id, task, f"{call.name} failed: {words_of(error)}", ok=False, began=began)
     if outcome.skill:
         return SkillLoaded(command.id, task, outcome.skill, outcome.text)
     came = (outcome.text, outcome.ok, False, dropped, outcome.directive)
-    return ToolFinished(command.id, task, *came, command.read_only, outcome.files)
+    return ToolFinished(command.id, task, *came, command.read_only, outcome.files, began)
 
 
 async def _call_function(world: World, command: CallFunction) -> Event:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import uuid4
 
-from fastapi import Depends, Header, Query, Request
+from fastapi import Depends, Header, Path, Query, Request
 from fastapi.responses import Response
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,9 +16,12 @@ from changeover.guards.limits import Limits
 from changeover.ids import root_of, run_id
 from changeover.inputs import message
 from changeover.messages import File
+from changeover.observe.chain import chain_of
 from changeover.observe.diagram import Course, course_of
+from changeover.observe.lanes import Drawing, drawing_of
 from changeover.relay.context_flow import ValueFlow
 from changeover.relay.lists import ConversationRow, MessageRow, TaskRow
+from changeover.relay.prompt import Prompt
 from changeover.relay.requests import Resume, Say
 from changeover.server.live import Live
 from changeover.server.problems import Problem
@@ -147,6 +150,7 @@ def _patience(wait: bool, prefer: str | None) -> float:
 
 
 Manner = Annotated[Answering, Depends(_answering)]
+Seq = Annotated[int, Path(ge=1, le=2**53, description="The seq of an event.")]
 After = Annotated[int, Query(ge=0, le=2**53, description="Leave out events up to this seq.")]
 RUN = {202: Begun, 200: Outcome}
 
@@ -272,6 +276,26 @@ async def conversation_graph(id: Id, team: Served, who: Who, format: Format = "j
     """The handoffs of a conversation, drawn."""
     row = await seen(team, who, id)
     return drawn(course_of(id, row.agent, await team.handoffs(id)), format)
+
+
+@resource.route("GET /conversations/{id:path}/chain", Drawing, refusals=NOT_FOUND)
+async def conversation_chain(id: Id, team: Served, who: Who) -> Json:
+    """The hops of a conversation and its delegates, each with its place in a drawing, and the lines between them."""
+    await seen(team, who, id)
+    return Json(drawing_of(chain_of(await team.history(id), await team.handoffs(id))))
+
+
+@resource.route(
+    "GET /conversations/{id:path}/prompts/{seq}",
+    Prompt,
+    refusals={404: "There is no such conversation, or no such reply"},
+)
+async def rebuilt_prompt(id: Id, seq: Seq, team: Served, who: Who) -> Json:
+    """What a model was sent for the reply with this seq, rebuilt from the log and the recorded declarations."""
+    await seen(team, who, id)
+    if (prompt := await team.prompt(id, seq)) is None:
+        raise Problem(404, f"the event {seq} of {id!r} is no reply of a model", kind="reply-not-found")
+    return Json(prompt)
 
 
 @resource.route("GET /conversations/{id:path}/export", Export, refusals=NOT_FOUND)
