@@ -356,9 +356,9 @@ class Team(Overseer, Generic[T_co]):
         return _read(self._engine.stream(Resume(conversation), first), after)
 
     async def prompt(self, conversation: str, seq: int) -> Prompt | None:
-        """What a model was sent for the reply with this `seq`, or for a failed attempt at one; None if the event is
-        another one. It is rebuilt from the log and from the recorded versions of the store's declarations. Raises
-        ConversationNotFound."""
+        """What a model was sent in a `conversation` for the reply with this `seq`, or for a failed attempt at one; None
+        if that event is another one. It is rebuilt from the log and from the recorded versions of the store's
+        declarations. Raises ConversationNotFound."""
         check_id(conversation=conversation)
         check_seq(seq=seq)
         if not (entries := await self.log.read(conversation)):

@@ -194,7 +194,7 @@ DIRECTIVES = st.sampled_from(
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("agent", "sender", "receiver", "return_to"), AGENTS),
     **dict.fromkeys(("text", "thinking", "reason", "message", "instructions", "user", "correlation_id"), TEXTS),
-    **dict.fromkeys(("run", "task", "depth"), NUMBERS),
+    **dict.fromkeys(("run", "task", "depth", "instructions_at"), NUMBERS),
     **dict.fromkeys(("context", "variables"), VARIABLES),
     **dict.fromkeys(("root", "parent"), st.sampled_from(["c", "other", ""])),
     **dict.fromkeys(("ok", "unknown", "read_only", "own"), st.booleans()),
