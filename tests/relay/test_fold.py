@@ -221,6 +221,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("alternatives", "declined_by"), st.sampled_from([(), ("a",), ("b", "gone")])),
     **dict.fromkeys(("needs_context", "needs_permission", "required", "misfits"), st.sampled_from([(), ("n",)])),
     **dict.fromkeys(("deadline", "estimate"), st.none() | st.floats(0, 10)),
+    "began": st.floats(0, 10),
     "attempt": st.integers(1, 4),
     "retry_of": st.sampled_from(["", "c:3.0"]),
     "rule": st.sampled_from(["", "on", "no", "ask", "gone"]),

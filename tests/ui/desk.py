@@ -82,6 +82,11 @@ def to_library(ctx: RunContext) -> Command:
     return Command(goto="library", message="A book, please.")
 
 
+def about_order(ctx: RunContext) -> str:
+    """Instructions that depend on the context."""
+    return f"You look after order {ctx.context.get('order_id', 'none')}."
+
+
 class PacedModel(ScriptedModel):
     """A scripted model that writes slowly if the user says so."""
 
@@ -126,6 +131,7 @@ def reply(request: Request) -> Reply:
         "research": [calls(("look_up", {"topic": said})), says("The book says: within three days.")],
         "technical": [delegates("research", f"The log, {said}"), says("It was sent twice.")],
         "manager": [calls(("close_account", {})), says("The account is closed.")],
+        "pong": [hands_off("triage", f"back {n}", ball=2 * n + 1) for n in range(30)],
     }
     return parts.get(request.agent, [says(f"{request.agent} has done it.")])[turn]
 
@@ -147,6 +153,8 @@ def _triage(said: str, turn: int) -> Reply:
             hands_off("mallory", HOSTILE, note=HOSTILE),
         ],
         "slowly": [says(SENTENCE * 6)],
+        "ping": [*(hands_off("pong", f"ball {n}", ball=2 * n) for n in range(30)), says("Enough.")],
+        "often": [*(calls(("repeat", {"text": f"word {n}"})) for n in range(160)), says("Done.")],
     }  # fmt: skip
     return next((found[turn] for word, found in lines.items() if word in said), says("Hello.", thinking="A greeting."))
 
@@ -162,13 +170,22 @@ team = Team(
                 handoff("billing", variables=[Variable("order_id"), Variable("reason")]),
                 handoff("mallory", variables=[Variable("note")]),
                 handoff("manager", approval=True),
+                handoff("pong", variables=[Variable("ball", type="integer")]),
                 "clerk",
                 "colleague",
                 delegate("research"),
                 delegate("technical"),
             ],
         ),
-        Agent("billing", name="Billing", description="Charges and refunds", tools=[payments, refund], handoffs=()),
+        Agent(
+            "billing",
+            name="Billing",
+            description="Charges and refunds",
+            instructions=about_order,
+            tools=[payments, refund],
+            handoffs=(),
+        ),
+        Agent("pong", name="Pong", handoffs=[handoff("triage", variables=[Variable("ball", type="integer")])]),
         Agent("research", name="Research", description="Looks things up", tools=[look_up], handoffs=()),
         Agent("technical", name="Technical", description="Errors", handoffs=[delegate("research")]),
         Agent("manager", name="Manager", description="Closes accounts", tools=[close_account], handoffs=()),

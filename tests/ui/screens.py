@@ -72,6 +72,7 @@ SCREENS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
     "approvals-list": ("/approvals", None),
     "approvals-decided": ("/approvals?show=decided", None),
     "runs": ("/runs", None),
+    "run": ("/runs/order-1042", None),
     "runs-none": ("/runs?q=nothing-has-this", None),
     "sign-in": ("/sign-in", None),
 }

@@ -25,7 +25,7 @@ def client(root_path: str = "") -> TestClient:
     return TestClient(app, root_path=root_path)
 
 
-@pytest.mark.parametrize("path", [f"/{page.name}" for page in PAGES] + ["/chat/ada/3.0", "/sign-in"])
+@pytest.mark.parametrize("path", [f"/{page.name}" for page in PAGES] + ["/chat/ada/3.0", "/runs/ada", "/sign-in"])
 def test_every_page_has_a_shell_whose_files_exist(path: str):
     answer = client().get(path)
     assert answer.status_code == 200

@@ -35,7 +35,7 @@ class Page(NamedTuple):
 
 PAGES = (
     Page("chat", "Chat", "messages-square", item="chat"),
-    Page("runs", "Runs", "workflow"),
+    Page("runs", "Runs", "workflow", item="run"),
     Page("approvals", "Approvals", "inbox", item="approvals"),
 )
 """The pages in the order of the sidebar; each has a template and a script of its name."""

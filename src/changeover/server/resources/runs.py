@@ -25,6 +25,9 @@ from changeover.team import Team
 
 resource = Resource("runs")
 
+LIMITED = ("handoffs", "turns", "tokens", "cost", "agents")
+"""What is limited, by the names of the ledger."""
+
 
 class Pending(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a run waits for: the decision of a person, or the claim of a worker."""
@@ -67,6 +70,10 @@ class Outcome(Struct, frozen=True, kw_only=True):
     cost: float | None = None
     """In US dollars; null if the price of a call is unknown."""
     ledger: Ledger = Ledger()
+    limits: dict[str, float] = {}
+    """The limits of the run by the names of the ledger, without those that are not set."""
+    guards: list[str] = []
+    """The names of the guards that judge its handoffs, as the team is declared now."""
 
 
 class HandoffOutcome(Struct, frozen=True, kw_only=True):
@@ -190,7 +197,7 @@ async def conversation_runs(id: Id, team: Served, who: Who) -> Json:
     """The runs of a conversation, the first one first."""
     await seen(team, who, id)
     state = await state_of(team, id)
-    return Json(Page([outcome_in(state, each) for each in _runs(state)]))
+    return Json(Page([_limited(team, state, each) for each in _runs(state)]))
 
 
 @resource.route("GET /runs/{id:path}", Outcome, refusals={404: "There is no such run"})
@@ -202,7 +209,18 @@ async def read_run(id: Id, team: Served, who: Who) -> Json:
     state = await state_of(team, conversation)
     if not position.isdecimal() or len(position) > 9 or int(position) not in _runs(state):
         raise missing
-    return Json(outcome_in(state, int(position)))
+    return Json(_limited(team, state, int(position)))
+
+
+def _limited(team: Team, state: State, run: int) -> Outcome:
+    """The outcome of a run, with its limits and guards."""
+    known = state.outcomes[run].run if run in state.outcomes else state.run
+    limits = (known.limits if known is not None and known.id == run else None) or team.roster.limits
+    found = {name: getattr(limits, f"max_{name}") for name in LIMITED}
+    set_ones = {name: float(most) for name, most in found.items() if most is not None}
+    roster = team.roster
+    guards = [type(each).__name__ for each in (*roster.guards, roster.breaker) if each is not None]
+    return replace(outcome_in(state, run), limits=set_ones, guards=guards)
 
 
 async def state_of(team: Team, conversation: str) -> State:

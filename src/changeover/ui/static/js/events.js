@@ -32,9 +32,9 @@ export class Conversation {
 
   set(variables, event) {
     if (variables === this.variables) return;
-    for (const name of Object.keys(variables)) {
-      if (!same(variables[name], this.variables[name])) this.setBy[name] = { seq: event.seq, agent: event.agent };
-    }
+    const changed = Object.keys(variables).filter((name) => !same(variables[name], this.variables[name]));
+    // A new object: who keeps the one before sees it as it was.
+    this.setBy = { ...this.setBy, ...Object.fromEntries(changed.map((name) => [name, { seq: event.seq, agent: event.agent }])) };
     this.variables = variables;
   }
 

@@ -92,7 +92,7 @@ const figure = (count, unit) => h("td", { class: "num" }, String(count), h("span
 
 const row = (each) =>
   h("tr", {},
-    h("td", { class: "title" }, h("a", { href: `${root}/chat/${inPath(each.id)}` }, h("bdi", {}, each.title || each.id))),
+    h("td", { class: "title" }, h("a", { href: `${root}/runs/${inPath(each.id)}` }, h("bdi", {}, each.title || each.id))),
     h("td", {}, h("span", { class: `pill ${each.status}` }, h("i", { class: "dot" }), STATUSES[each.status] ?? each.status)),
     h("td", {}, h("span", { class: "row" }, avatar(each.agent, "small"), named(each.agent))),
     figure(each.handoffs, "handoff"),

@@ -1,0 +1,173 @@
+// The run page: a run as a chain, step by step, with everything that travelled.
+import { BASE, get, inPath, may, now, post } from "../api.js";
+import { byId, h, icon, root } from "../dom.js";
+import { complain, frame, shortcut } from "../frame.js";
+import { BUSY } from "../events.js";
+import { live } from "../live.js";
+import { ChainView } from "../run/chain.js";
+import { showContext } from "../run/context.js";
+import { showFacts, STATUSES } from "../run/facts.js";
+import { Film } from "../run/film.js";
+import { Inspector } from "../run/inspector.js";
+import { Scrubber } from "../run/scrubber.js";
+import { spansOf } from "../run/spans.js";
+import { Waterfall } from "../run/waterfall.js";
+
+const MARKED = ["handoff_accepted", "handoff_rejected", "handoff_expired", "circuit_found", "handoff_rolled_back"];
+const id = decodeURIComponent(location.pathname.slice(`${root}/runs/`.length));
+
+class RunPage {
+  film = new Film();
+  records = new Map();
+  guards = [];
+  #following = true; // the last step is shown, also when more events come
+  #dirty = 0;
+
+  constructor(who) {
+    this.who = who;
+    this.chain = new ChainView(byId("chain"), { choose: (handoff) => this.choose(handoff), go: (seq) => this.goTo(seq) });
+    this.scrubber = new Scrubber(byId("scrub"), (step) => this.go(step));
+    this.waterfall = new Waterfall({ box: byId("steps"), axis: byId("axis"), tabs: byId("filters"), choose: (span) => this.inspect(span) });
+    this.inspector = new Inspector({ page: this, who, done: () => this.chain.select(null) });
+    byId("id").textContent = id;
+    byId("talk").href = `${root}/chat/${inPath(id)}`;
+    byId("export").href = `${BASE}/conversations/${inPath(id)}/export`;
+    byId("cancel").addEventListener("click", () => this.cancel());
+  }
+
+  async load() {
+    const [row, said, outcomes] = await Promise.all([get(`/conversations/${inPath(id)}`), get(`/conversations/${inPath(id)}/events`), get(`/conversations/${inPath(id)}/runs`), this.#lay()]);
+    Object.assign(this, { row, outcomes: outcomes.items });
+    this.guards = outcomes.items.at(-1)?.guards ?? [];
+    for (const event of said.items) this.film.add(event);
+    this.draw();
+    const wanted = Number(new URLSearchParams(location.search).get("step"));
+    this.go(wanted ? Math.min(this.film.last, wanted - 1) : this.film.last);
+    live.subscribe(id, this.film.events.at(-1)?.seq ?? 0, (said) => said.kind === "event" && this.hear(said.event));
+  }
+
+  // The chain as the server lays it out, and the records of the handoffs.
+  async #lay() {
+    const [drawing, handoffs] = await Promise.all([get(`/conversations/${inPath(id)}/chain`), get(`/conversations/${inPath(id)}/handoffs`)]);
+    this.drawing = drawing;
+    this.records = new Map(handoffs.items.map((each) => [each.id, each]));
+  }
+
+  // An event that has just happened; several are shown together.
+  hear(event) {
+    this.film.add(event);
+    this.#dirty ||= setTimeout(() => this.refresh(), 120);
+  }
+
+  async refresh() {
+    clearTimeout(this.#dirty);
+    this.#dirty = 0;
+    try {
+      const [row, outcomes] = await Promise.all([get(`/conversations/${inPath(id)}`), get(`/conversations/${inPath(id)}/runs`), this.#lay()]);
+      Object.assign(this, { row, outcomes: outcomes.items });
+      complain();
+    } catch (problem) {
+      complain(problem);
+    }
+    this.draw();
+    this.go(this.#following ? this.film.last : this.step);
+  }
+
+  draw() {
+    const { events } = this.film;
+    byId("title").replaceChildren(h("bdi", {}, this.row.title || id));
+    document.title = `${this.row.title || id} · Changeover`;
+    this.spans = spansOf(events);
+    showFacts(byId("facts"), this);
+    this.chain.draw(this.drawing);
+    this.scrubber.resize(events.length, events.flatMap(({ type }, step) => (MARKED.includes(type) ? [{ step, bad: type !== "handoff_accepted" }] : [])));
+    this.waterfall.draw(this.spans, events, now());
+    this.#status();
+    if (this.inspector.shown?.handoff) this.inspector.handoff(this.inspector.shown.handoff);
+  }
+
+  #status() {
+    const { status } = this.row;
+    byId("status").replaceChildren(h("span", { class: `pill ${status}` }, h("i", { class: "dot" }), STATUSES[status] ?? status));
+    byId("cancel").hidden = !may(this.who, "operator") || !BUSY.includes(status);
+  }
+
+  // Show the run as it was after the step with this index.
+  go(step) {
+    const { events, frames, last } = this.film;
+    const index = Math.max(0, Math.min(step, last));
+    const [event, frameOf] = [events[index], frames[index]];
+    if (!event) return;
+    this.step = index;
+    this.#following = index === last;
+    const seconds = event.at - events[0].at;
+    this.scrubber.show(index, `${index + 1} / ${last + 1}  ${clock(seconds)}`);
+    this.chain.show(event.seq, event.conversation);
+    this.waterfall.show(event.seq);
+    showContext(byId("context"), frameOf, { hopAt: (seq, agent) => this.chain.hopAt(seq, agent, frameOf.conversation), go: (seq) => this.goTo(seq), root: id });
+    byId("step").textContent = `after step ${index + 1}`;
+  }
+
+  stepOf(seq) {
+    return this.film.indexOf(seq);
+  }
+
+  goTo(seq) {
+    this.scrubber.stop();
+    this.go(this.stepOf(seq));
+  }
+
+  edge(handoff) {
+    return this.drawing.edges.find((each) => each.handoff === handoff);
+  }
+
+  choose(handoff) {
+    this.chain.select(handoff);
+    this.inspector.handoff(handoff);
+  }
+
+  inspect(span) {
+    this.goTo(span.until);
+    if (span.handoff) this.choose(span.handoff);
+    else this.inspector.span(span);
+  }
+
+  async cancel() {
+    byId("cancel").disabled = true;
+    try {
+      await post(`/conversations/${inPath(id)}/cancel`, {});
+      await this.refresh();
+    } catch (problem) {
+      complain(problem);
+    }
+    byId("cancel").disabled = false;
+  }
+}
+
+const clock = (seconds) => `${String(Math.floor(seconds / 60)).padStart(2, "0")}:${(seconds % 60).toFixed(1).padStart(4, "0")}`;
+
+function fail(problem) {
+  const missing = problem.status === 404;
+  const box = byId("problem");
+  box.className = "nothing";
+  box.replaceChildren(h("h2", {}, missing ? "There is no such run" : "The run cannot be read"), h("p", {}, missing ? `No conversation has the id ${id}, or it belongs to another user.` : problem.message),
+    missing ? h("a", { class: "btn", href: `${root}/runs` }, "All runs") : h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Try again"));
+  box.hidden = false;
+  byId("content").hidden = true;
+  for (const each of ["talk", "export"]) byId(each).hidden = true;
+}
+
+try {
+  const { who } = await frame();
+  const page = new RunPage(who);
+  shortcut("ArrowLeft", "One step back", () => page.scrubber.step(-1));
+  shortcut("ArrowRight", "One step on", () => page.scrubber.step(1));
+  shortcut("Home", "First step", () => page.scrubber.step(-Infinity));
+  shortcut("End", "Last step", () => page.scrubber.step(Infinity));
+  shortcut("p", "Play or pause", () => page.scrubber.toggle());
+  shortcut("Escape", "Close the inspector", () => page.inspector.close());
+  await page.load();
+} catch (problem) {
+  fail(problem);
+}
+byId("body").removeAttribute("aria-busy");

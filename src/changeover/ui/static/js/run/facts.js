@@ -1,0 +1,73 @@
+// The facts of a run: who, when, how long, what it cost, and how much of its limits it used.
+import { h } from "../dom.js";
+import { day, took } from "../format.js";
+
+export const STATUSES = { running: "Running", waiting: "Waiting", pending: "In the queue", completed: "Completed", failed: "Failed", cancelled: "Cancelled", idle: "Idle" };
+
+export const money = (dollars) => (dollars === 0 ? "$0" : dollars < 0.01 ? `$${dollars.toPrecision(2)}` : `$${dollars.toFixed(dollars < 1 ? 3 : 2)}`);
+
+// The seconds in which at least one of these spans was under way.
+function covered(spans, now) {
+  let [sum, end] = [0, -Infinity];
+  for (const { from, to } of [...spans].sort((a, b) => a.from - b.from)) {
+    const last = to ?? now;
+    sum += Math.max(0, last - Math.max(from, end));
+    end = Math.max(end, last);
+  }
+  return sum;
+}
+
+export function factsOf({ film, spans, outcomes, drawing }, now) {
+  const { events } = film;
+  const of = (type) => events.filter((each) => each.type === type);
+  const usage = of("model_replied").map(({ data }) => data.usage).filter(Boolean);
+  const edges = drawing.edges.filter(({ handoff, state }) => handoff && state !== "offered");
+  const times = edges.filter(({ seconds, bad }) => seconds !== null && !bad).map(({ seconds }) => seconds);
+  const costs = outcomes.map(({ cost }) => cost);
+  return {
+    user: of("user_spoke").find(({ data }) => data.user)?.data.user ?? "",
+    began: events[0]?.at,
+    worked: covered(spans.filter(({ waits, kind }) => !waits && kind !== "other"), now),
+    waited: covered(spans.filter(({ waits }) => waits), now),
+    handoffs: drawing.edges.filter(({ handoff, state }) => handoff && state !== "refused").length,
+    rejected: drawing.edges.filter(({ bad }) => bad).length,
+    agents: new Set(drawing.hops.filter(({ ghost }) => !ghost).map(({ agent }) => agent)).size,
+    tokens: usage.reduce((sum, each) => sum + (each.input_tokens ?? 0) + (each.output_tokens ?? 0), 0),
+    cost: costs.length && costs.every((each) => each !== null) ? costs.reduce((a, b) => a + b, 0) : null,
+    latency: times.length ? times.reduce((a, b) => a + b, 0) / times.length : null,
+    errors: spans.filter(({ bad, kind }) => bad && kind !== "handoffs").length,
+    runs: outcomes.length,
+  };
+}
+
+const split = (words) => words.match(/^([\d.,:$]+)\s*(.*)$/)?.slice(1) ?? [words, ""];
+
+function fact(name, given, more = {}) {
+  const [figure, unit] = split(given);
+  return h("div", more, h("dt", {}, name), h("dd", {}, figure, unit && h("small", {}, ` ${unit}`)));
+}
+
+// Each limit that the last run has used something of.
+function limitsOf({ ledger, limits }) {
+  return Object.entries(limits).map(([name, of]) => ({ name, used: ledger[name] ?? 0, of }));
+}
+
+export function showFacts(box, page) {
+  const found = factsOf(page, Date.now() / 1000);
+  const last = page.outcomes.at(-1);
+  const limits = last ? limitsOf(last) : [];
+  box.replaceChildren(...[
+    found.user && fact("Who", found.user),
+    found.began && fact("When", day(found.began), { class: "text" }),
+    fact("Worked", took(found.worked)),
+    found.waited > 0 && fact("Waiting", took(found.waited)),
+    fact("Handoffs", String(found.handoffs)),
+    found.rejected > 0 && fact("Failed handoffs", String(found.rejected)),
+    fact("Agents", String(found.agents)),
+    fact("Tokens", found.tokens.toLocaleString("en")),
+    fact("Cost", found.cost === null ? "unknown" : money(found.cost), found.cost === null ? { class: "text" } : {}),
+    found.latency !== null && fact("Handoff latency", `${took(found.latency)} avg`),
+    found.errors > 0 && fact("Errors", String(found.errors)),
+    limits.length > 0 && h("div", { class: "limits" }, h("dt", {}, found.runs > 1 ? "Limits of the last run" : "Limits"), h("dd", {}, limits.map(({ name, used, of }) => h("span", { class: used >= of ? "bad" : "" }, `${used.toLocaleString("en")} of ${of.toLocaleString("en")} ${name}`)))),
+  ].filter(Boolean));
+}
