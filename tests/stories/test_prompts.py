@@ -73,7 +73,7 @@ SCRIPT = {
 
 
 def a_team(model: Any, **options: Any) -> Team:
-    ways = [handoff("billing", variables=[Variable("order")]), delegate("research")]
+    ways: list[Any] = [handoff("billing", variables=[Variable("order")]), delegate("research")]
     triage = Agent("triage", instructions="You sort.", tools=[look], handoffs=ways)
     billing = Agent("billing", instructions=by_order, tools=[look], handoffs=())
     return Team([triage, billing, Agent("research", instructions="You read.", tools=[look])], model=model, **options)
