@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from changeover.facts import Share
 from changeover.guards.approval import Approve
-from changeover.relay.events import CallRefused, Entry, HandoffOffered, VariantChosen
+from changeover.relay.events import CallRefused, Entry, HandoffOffered, LimitReached, VariantChosen
 from changeover.relay.ports import Head, Log, Reserve, Spending
 from tests.stores.entries import DONE, WORKING, answer, asked, decided, delegate, handing_over, opening
 
@@ -31,9 +31,9 @@ async def lived(log: Log, id: str) -> None:
 
 
 def trying(position: int, conversation: str, root: str) -> Entry:
-    """The tree takes part in one more experiment."""
+    """The tree takes part in one more experiment, and reaches a limit."""
     chosen = VariantChosen(f"words-{conversation.count('/')}", "plain", 2, "billing")
-    return Entry(conversation, root, position, f"said@{position}", 2.0, (chosen,))
+    return Entry(conversation, root, position, f"said@{position}", 2.0, (chosen, LimitReached("max_turns", 3)))
 
 
 def offering(position: int, conversation: str, root: str) -> Entry:

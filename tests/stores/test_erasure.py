@@ -138,10 +138,10 @@ async def test_what_is_not_over_cannot_be_forgotten(log: Log, head: Head | None)
 @pytest.mark.parametrize("head", [WORKING, LEFT, WAITING], ids=["working", "left", "waiting"])
 async def test_a_tree_in_which_a_delegate_is_not_done_cannot_be_forgotten(log: Log, head: Head):
     await lived(log, "c")
-    await log.append(more(7, "", "c/5.0/3.0", "c"), head)
+    await log.append(more(8, "", "c/5.0/3.0", "c"), head)
     with pytest.raises(UnderWay, match=r"'c/5.0/3.0' is not over"):
         await log.forget("c")
-    await log.append(more(8, "", "c/5.0/3.0", "c"), DONE)
+    await log.append(more(9, "", "c/5.0/3.0", "c"), DONE)
     assert await log.forget("c") is True
 
 
