@@ -1,6 +1,5 @@
 """The MCP server of the tests as a process of its own, reached by HTTP."""
 
-import atexit
 import os
 import socket
 import subprocess
@@ -15,6 +14,10 @@ ROOT = Path(__file__).parents[2]
 SHOP = [sys.executable, "-m", "tests.toolkits.mcp_shop"]
 
 
+LIFE, _held = os.pipe()
+"""Standard input of servers: it ends when this process does, however it ends, and so do they."""
+
+
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -25,9 +28,8 @@ def is_alive(pid: int) -> bool:
 def serve_http(log: str = "") -> tuple[subprocess.Popen[bytes], str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [*SHOP, "http", str(port)], cwd=ROOT, stderr=subprocess.DEVNULL, env={**os.environ, "SHOP_LOG": log}
-    )
+    command, environment = [*SHOP, "http", str(port)], {**os.environ, "SHOP_LOG": log}
+    process = subprocess.Popen(command, cwd=ROOT, stdin=LIFE, stderr=subprocess.DEVNULL, env=environment)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
@@ -42,7 +44,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 KEPT: list[subprocess.Popen[bytes]] = []
-"""Processes that end with this one; without a reference, Python would warn of them."""
+"""Servers that are never stopped; without a reference, Python would warn of them."""
 
 
 @cache
@@ -51,6 +53,5 @@ def shared_shop() -> tuple[str, Path]:
     log = Path(tempfile.mkdtemp(prefix="changeover-mcp-"), "refunds")
     log.touch()
     process, url = serve_http(str(log))
-    atexit.register(end, process)
     KEPT.append(process)
     return url, log

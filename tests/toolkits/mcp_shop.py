@@ -6,6 +6,7 @@ It has tools that behave, and tools that do what servers should not.
 import asyncio
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -102,8 +103,15 @@ def garble() -> str:
     return "garbled"
 
 
+def end_with_parent() -> None:
+    """Exit when the process that started this one is gone, however it ended: its end of the pipe closes."""
+    sys.stdin.read()
+    os._exit(0)
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["http"]:
+        threading.Thread(target=end_with_parent, daemon=True).start()
         asyncio.run(server.run_streamable_http_async(port=int(sys.argv[2])))
     else:
         server.run("stdio")
