@@ -42,9 +42,10 @@ class Router:
         """The profiles of all agents that take handoffs now, by id."""
         return list((await self._registry()).available)
 
-    async def recommend(self, task: str, n: int = 3) -> list[Recommendation]:
-        """The `n` best agents for a task by their profiles, best first. No model is asked."""
-        return list(recommend(await self._registry(), task, n=n))
+    async def recommend(self, task: str, n: int = 3, required: Sequence[str] = ()) -> list[Recommendation]:
+        """The `n` best agents for a task by their profiles, best first; all have the `required` capabilities. No model
+        is asked."""
+        return list(recommend(await self._registry(), task, required, n))
 
     async def capabilities(self) -> dict[str, list[str]]:
         """The capabilities of all agents that take handoffs now, by name, each with the ids of the agents."""

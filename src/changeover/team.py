@@ -231,6 +231,13 @@ class Team(Overseer, Generic[T_co]):
         together with the code first, and holds from the next run on, in every process."""
         return self.log.declarations.checked_by(self._union.check)
 
+    def draft(self, rows: Sequence[Declaration]) -> World:
+        """The team that the code and these rows of a store would be. Nothing is written, opened or run.
+
+        Raises MisconfiguredError with all faults.
+        """
+        return self._union.draft(rows)
+
     def register(self, *members: Member) -> None:
         """Add `members`, as if they had been declared from the start; work under way goes on.
 

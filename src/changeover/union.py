@@ -61,7 +61,12 @@ class Union:
 
     def check(self, rows: Sequence[Declaration]) -> None:
         """Raise MisconfiguredError with all faults if the code and these rows are no team."""
-        self._assembled(0, rows, None)  # connections of its own, which are never opened
+        self.draft(rows)
+
+    def draft(self, rows: Sequence[Declaration]) -> World:
+        """The team that the code and these rows would be, with connections of its own, which are not opened; raises
+        MisconfiguredError with all faults."""
+        return self._assembled(0, rows, None)
 
     def _assembled(self, edition: int, rows: Sequence[Declaration], shared: Connections | None) -> World:
         gone = stand_ins(rows, self._declared.members)

@@ -100,12 +100,10 @@ class Editor:
     async def read(self, text: Text) -> None:
         """Check the document of a team, which may name what the store declares; raises DocumentError with all faults,
         each with its line and column."""
-        from changeover.documents.team_document import read_team
-        from changeover.union import read_rows
+        from changeover.exchange import check_import
 
         rows = await self.declarations.listed(include_removed=True)
-        stored = read_rows(rows, self.team, self._modules, self._beside).members
-        read_team(text.text, text.source, self._modules, beside=[*stored, *self._beside])
+        check_import(text.text, text.source, rows, self.team, self._modules, self._beside)
 
     async def set_state(self, name: str, state: Standing, by: str | None) -> Declaration:
         """Enable, disable or remove a declaration."""

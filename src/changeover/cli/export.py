@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,13 +11,8 @@ from changeover.cli.exits import Exit, errors_reported, say, tell
 from changeover.cli.options import JsonOption, StoreOption, TeamOption, has_default_store
 
 if TYPE_CHECKING:
-    from changeover.agent.agent import Member
     from changeover.documents.team_export import TeamExport
-    from changeover.relay.declarations import Declaration, Edit, Kind
-    from changeover.team import Team
-
-KINDS: dict[str, Kind] = {"agents": "agent", "tools": "tool", "skills": "skill", "settings": "team"}
-"""The kinds of rows, by the sections of a document."""
+    from changeover.relay.declarations import Declaration, Edit
 
 
 def schema() -> None:
@@ -63,49 +56,22 @@ def _exported(team: str | None, store: str | None) -> TeamExport:
     if team is None:
         return TeamExport(edited("team", None, store, _document), ())
     from changeover.cli.teams import load_team
+    from changeover.exchange import code_export, united
 
     with errors_reported():
         loaded = load_team(team)
-        code = _of_code(loaded)
+        code = code_export(loaded.declared)
     # A command that only reads creates no store.
     if store is None and loaded.declared.store is None and not has_default_store():
         return code
     rows = edited("team", team, store, _document)
-    return TeamExport(_united(code.document, rows), code.left_out)
-
-
-def _of_code(team: Team) -> TeamExport:
-    from changeover.documents.team_export import export_team
-    from changeover.documents.tool_modules import ToolModules
-
-    declared = team.declared
-    members = [_packed(member) for member in declared.members]
-    return export_team(members, vars(declared), ToolModules(declared.tool_modules))
-
-
-def _packed(member: Member) -> Member:
-    """The member with the texts of its skills' folders in it."""
-    from changeover.agent.agent import Agent
-    from changeover.toolkits.skills import packed_skill
-
-    if not isinstance(member, Agent) or not member.skills:
-        return member
-    return replace(member, skills=tuple(map(packed_skill, member.skills)))
+    return TeamExport(united(code.document, rows), code.left_out)
 
 
 async def _document(editor: Editor) -> dict[str, Any]:
-    from changeover.ids import DEFAULT_TEAM
-    from changeover.union import document_of
+    from changeover.exchange import rows_document
 
-    found = document_of(await editor.declarations.listed(), editor.team)
-    named = {} if editor.team == DEFAULT_TEAM else {"name": editor.team}
-    return {key: value for key, value in {**named, **found}.items() if value != {}}
-
-
-def _united(code: dict[str, Any], rows: dict[str, Any]) -> dict[str, Any]:
-    """The document of code and rows; code wins."""
-    sections = {key: {**rows.get(key, {}), **code.get(key, {})} for key in ("agents", "tools", "skills")}
-    return {key: value for key, value in {**rows, **code, **sections}.items() if value != {}}
+    return rows_document(await editor.declarations.listed(), editor.team)
 
 
 def import_team(
@@ -124,11 +90,12 @@ def import_team(
 
 async def _imported(editor: Editor, text: Text, yes: bool, by: str | None) -> None:
     from changeover.cli.terminal.prompt import user_name
-    from changeover.documents.team_document import split_team
+    from changeover.exchange import import_edits
 
     await editor.read(text)
-    current = {each.key: each for each in await editor.declarations.listed(include_removed=True)}
-    edits = list(_edits(split_team(text.text, text.source), current))
+    rows = await editor.declarations.listed(include_removed=True)
+    current = {each.key: each for each in rows}
+    edits = import_edits(text.text, text.source, rows)
     if not edits:
         tell("the store declares all of it already")
         return
@@ -141,24 +108,12 @@ async def _imported(editor: Editor, text: Text, yes: bool, by: str | None) -> No
         tell("nothing is written; to write it: --yes")
 
 
-def _edits(
-    documents: Sequence[tuple[str, str, dict[str, Any]]], current: dict[tuple[Kind, str], Declaration]
-) -> Iterator[Edit]:
-    """The changes that make the rows of a store equal to these documents."""
-    from changeover.relay.declarations import Edit
-
-    for section, name, document in documents:
-        row = current.get((KINDS[section], name))
-        if row is None or row.state == "removed" or row.document != document:
-            yield Edit(KINDS[section], name, document, expected=row.version if row else 0)
-
-
 def _words(edit: Edit, row: Declaration | None) -> str:
+    from changeover.exchange import changed_keys
+
     what = f"{edit.kind} {edit.name}"
     if row is None:
         return f"+ {what}"
     if row.state == "removed":
         return f"+ {what} (it was removed)"
-    after = dict(edit.document or {})
-    changed = [key for key in {**row.document, **after} if row.document.get(key) != after.get(key)]
-    return f"~ {what}: {', '.join(changed)}"
+    return f"~ {what}: {', '.join(changed_keys(edit, row))}"

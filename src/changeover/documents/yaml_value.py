@@ -31,6 +31,8 @@ class DocumentError(MisconfiguredError):
 
     def __init__(self, source: str, fault: str, mark: yaml.Mark | None = None, path: str = "") -> None:
         self.source, self.path = source, path
+        self.places: tuple[tuple[str, str], ...] = ((path, fault),)
+        """The path of each fault, and the fault without it."""
         self.line = mark.line + 1 if mark else None
         self.column = mark.column + 1 if mark else None
         if mark:
@@ -44,6 +46,7 @@ def joined(errors: Sequence[DocumentError]) -> DocumentError:
     """One error with all faults of a document, in the order of their lines; what was found twice is told once."""
     ordered = sorted(errors, key=lambda error: (error.line or 0, error.column or 0))
     first = ordered[0]
+    first.places = tuple(dict.fromkeys(place for error in ordered for place in error.places))
     first.faults = tuple(dict.fromkeys(fault for error in ordered for fault in error.faults))
     if len(first.faults) > 1:
         first.args = ("\n".join(f"- {fault}" for fault in first.faults),)

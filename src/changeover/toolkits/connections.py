@@ -10,7 +10,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from changeover.agent.moves import UseTool
 from changeover.messages import File
+from changeover.toolkits.result_text import CallFailed
 from changeover.toolkits.vault import Vault
 
 if TYPE_CHECKING:
@@ -141,3 +143,16 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     """Run a loop until it is stopped, then close it."""
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.get_loop().run_forever()
+
+
+async def discovered(declared: McpServer) -> list[UseTool]:
+    """The tools that a server offers now: connects to it, lists them, and ends the session. Raises CallFailed."""
+    connections = Connections()
+    connection = connections.server(declared)
+    try:
+        await connections.run(connection.connect)
+        return [callee.tool for callee in connection.tools.values()]
+    except CallFailed as error:
+        raise CallFailed(connections.vault.redact(str(error))) from None
+    finally:
+        await connections.close()

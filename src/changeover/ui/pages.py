@@ -37,6 +37,8 @@ PAGES = (
     Page("chat", "Chat", "messages-square", item="chat"),
     Page("runs", "Runs", "workflow", item="run"),
     Page("approvals", "Approvals", "inbox", item="approvals"),
+    Page("agents", "Agents", "bot", "Build", item="agent"),
+    Page("tools", "Tools", "wrench", "Build", item="tools"),
 )
 """The pages in the order of the sidebar; each has a template and a script of its name."""
 CACHE = {"Cache-Control": "no-cache"}

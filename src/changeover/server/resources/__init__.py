@@ -7,10 +7,13 @@ from changeover.server.resources import (
     conversations,
     declarations,
     docs,
+    drafts,
     drawings,
+    exchange,
     figures,
     handoffs,
     live,
+    prompts,
     routing,
     runs,
     service,
@@ -23,4 +26,7 @@ from changeover.server.resources import (
 
 # Conversations after what has longer paths below them: their ids may contain slashes.
 MODULES = (service, docs, runs, contents, figures, live, conversations, tasks, handoffs, tickets, approvals, agents)
-RESOURCES = [each.resource for each in (*MODULES, drawings, routing, declarations, tokens, tools, store)]
+RESOURCES = [
+    each.resource
+    for each in (*MODULES, prompts, drawings, routing, drafts, declarations, exchange, tokens, tools, store)
+]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from changeover.agent.agent import Function, Person
+from changeover.agent.roster import Roster, Seat
 from changeover.errors import UnknownAgentError
 from changeover.relay.tables import KeptAgent
 from changeover.routing.profile import Profile
@@ -33,6 +37,15 @@ class AgentView(Struct, frozen=True, kw_only=True):
     profile: Profile
     receivers: tuple[str, ...]
     """The members that it can hand off or delegate to."""
+    model: str = ""
+    """The name of its model; empty if it has none, or a model that only code can express."""
+    tools: tuple[str, ...] = ()
+    """What its model may call now, without handoffs."""
+    skills: tuple[str, ...] = ()
+    origin: Literal["code", "store"] = "code"
+    """Who declares it."""
+    version: int = 0
+    """Of its row in the store; 0 if code declares it."""
 
 
 @resource.route("GET /agents", Page[AgentView])
@@ -77,12 +90,39 @@ async def known_agent(team: Team, id: str) -> AgentView:
 async def _agents(team: Team) -> dict[str, AgentView]:
     world, kept = await team.engine.world(), {each.id: each for each in await team.log.agents.all()}
     profiles = {each.id: each for each in world.registry}
-    ids = dict.fromkeys([*world.roster.seats, *kept])
-    return {id: _view(team, profiles.get(id) or Profile(id), kept.get(id) or KeptAgent(id)) for id in ids}
+    versions = {each.name: each.version for each in await team.declarations.listed("agent")}
+    versions |= {member.id: 0 for member in team.declared.members}  # code wins
+    found = {}
+    for id in dict.fromkeys([*world.roster.seats, *kept]):
+        view = _view(world.roster, profiles.get(id) or Profile(id), kept.get(id) or KeptAgent(id))
+        found[id] = _known(team, view, world.roster.seats.get(id), versions.get(id, 0))
+    return found
 
 
-def _view(team: Team, profile: Profile, kept: KeptAgent) -> AgentView:
-    roster, id = team.roster, kept.id
+def _known(team: Team, view: AgentView, seat: object, version: int) -> AgentView:
+    """The view with what only agents with a model have, and with its origin."""
+    origin: Literal["code", "store"] = "store" if version else "code"
+    if not isinstance(seat, Seat):
+        return replace(view, origin=origin, version=version)
+    agent, skills = seat.agent, [getattr(each, "name", str(each)) for each in seat.agent.skills]
+    return replace(
+        view,
+        model=_model_name(agent.model or team.declared.model),
+        tools=tuple(seat.tools),
+        skills=tuple(skills),
+        origin=origin,
+        version=version,
+    )
+
+
+def _model_name(model: object) -> str:
+    """The name of a model, or of several, each the fallback of the one before."""
+    names = model if isinstance(model, list | tuple) else [model]
+    return ", else ".join(each for each in names if isinstance(each, str))
+
+
+def _view(roster: Roster, profile: Profile, kept: KeptAgent) -> AgentView:
+    id = kept.id
     seat = roster.seats.get(id)
     kinds = {Function: "function", Person: "person", type(None): "other"}
     return AgentView(

@@ -24,6 +24,8 @@ class Wish(Struct, frozen=True, forbid_unknown_fields=True):
     task: str
     n: Annotated[int, Meta(ge=1, le=50)] = 3
     """How many agents to recommend at most."""
+    required: Annotated[list[str], Meta(max_length=20)] = []
+    """Capabilities that the agents must have."""
 
 
 class Capability(Struct, frozen=True):
@@ -42,7 +44,7 @@ class Forgotten(Struct, frozen=True):
 @resource.route("POST /router/recommend", Page[Recommendation], body=Wish)
 async def recommend(team: Served, wish: Annotated[Wish, body(Wish)]) -> Json:
     """The best agents for a task by their profiles, with reasons. No model is asked, and nothing is run."""
-    return Json(Page(await team.router.recommend(wish.task, wish.n)))
+    return Json(Page(await team.router.recommend(wish.task, wish.n, wish.required)))
 
 
 @resource.route("GET /router/capabilities", Page[Capability])

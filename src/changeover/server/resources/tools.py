@@ -16,6 +16,7 @@ from changeover.relay.ports import Toolkit
 from changeover.server.access import Caller
 from changeover.server.problems import Problem
 from changeover.server.resource import Id, Resource, Served, Who, audited
+from changeover.server.resources.tool_view import ToolView, tool_views
 from changeover.server.wire import Json, Page, body
 from changeover.stores.calls import ToolAnswer
 from changeover.team import Team
@@ -32,16 +33,6 @@ TEST = "tools-test"
 """The conversation of a test, which has no log."""
 
 
-class ToolView(Struct, frozen=True, kw_only=True):
-    """A tool as models see it, and the agents that have it."""
-
-    name: str
-    description: str
-    parameters: dict[str, Any]
-    """The JSON schema of its arguments."""
-    agents: list[str]
-
-
 class ToolTest(Struct, frozen=True, forbid_unknown_fields=True):
     """The arguments of a call."""
 
@@ -52,19 +43,11 @@ class ToolTest(Struct, frozen=True, forbid_unknown_fields=True):
 
 @resource.route("GET /tools", Page[ToolView])
 async def list_tools(team: Served) -> Json:
-    """The tools that the agents have now, those of MCP servers included."""
-    found: dict[str, ToolView] = {}
-    for agent, toolkit in (await team.engine.world()).toolkits.items():
-        for each in toolkit.tools():
-            definition = each.definition
-            view = ToolView(
-                name=definition.name,
-                description=definition.description,
-                parameters=dict(definition.parameters),
-                agents=[],
-            )
-            found.setdefault(view.name, view).agents.append(agent)
-    return Json(Page([found[name] for name in sorted(found)]))
+    """All tools by name: those that agents have now, those of MCP servers included, and the rows of the store.
+
+    A name appears twice if two agents have different tools of this name.
+    """
+    return Json(Page(await tool_views(team)))
 
 
 @resource.route("POST /tools/{id}/test", ToolAnswer, body=ToolTest, refusals={404: "No agent has such a tool"})

@@ -38,6 +38,16 @@ class Figures(Struct, frozen=True):
     metrics: AgentMetrics
 
 
+class Declared(Struct, frozen=True):
+    """The current version of a declaration, without its document."""
+
+    kind: str
+    name: str
+    version: int
+    state: str
+    by: str
+
+
 class ListRef(Struct, frozen=True):
     """The snapshot of a list."""
 
@@ -84,12 +94,20 @@ async def _metrics(team: Team, who: Caller) -> list[tuple[str, Any]]:
     return [("", Figures("", found.totals)), *((id, Figures(id, each)) for id, each in found.agents.items())]
 
 
+async def _declarations(team: Team, who: Caller) -> list[tuple[str, Any]]:
+    rows = await team.declarations.listed(include_removed=True)
+    return [
+        (f"{each.kind}/{each.name}", Declared(each.kind, each.name, each.version, each.state, each.by)) for each in rows
+    ]
+
+
 LISTS: dict[str, Callable[[Team, Caller], Awaitable[list[tuple[str, Any]]]]] = {
     "conversations": _conversations,
     "tasks": _tasks,
     "approvals": _approvals,
     "queue": _queue,
     "metrics": _metrics,
+    "declarations": _declarations,
 }
 """What can be watched: the items of each list, as a caller sees them."""
 
