@@ -1,6 +1,7 @@
 """An app in this process, with a token for each role, and clients that show them."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -39,9 +40,59 @@ class Door:
         _, self.secrets[name] = await self.team.log.tokens.issue(token, by="tests")
         return self.secrets[name]
 
+    async def told(self, name: str | None, *said: dict[str, Any], **headers: str) -> tuple[list[Any], int]:
+        """What the WebSocket answers to a client with the token of this name: a frame for each message, or up to the
+        end of the connection; and the code of its end, 1000 if the client left."""
+        shown = {"authorization": f"Bearer {self.secrets.get(name, name)}"} if name else {}
+        return await socket_talk(
+            self.app, {"host": "localhost", **shown, **headers}, [json.dumps(each) for each in said]
+        )
+
     def client(self, name: str | None = None, **headers: str) -> httpx.AsyncClient:
         """A client with the token of this name."""
         return calling(self.app, self.secrets[name] if name else None, **headers)
+
+
+async def socket_talk(app: FastAPI, headers: dict[str, str], said: list[str]) -> tuple[list[Any], int]:
+    """Say this to the WebSocket of an app in this process; the frames that it sends, and the code of its end, 1000 if
+    the client left."""
+    frames: list[Any] = []
+    closed: list[int] = []
+    heard = asyncio.Event()
+    left = iter([{"type": "websocket.connect"}, *({"type": "websocket.receive", "text": each} for each in said)])
+
+    async def receive() -> Any:
+        if (message := next(left, None)) is not None:
+            return message
+        await heard.wait()
+        closed.append(1000)
+        return {"type": "websocket.disconnect", "code": 1000}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "websocket.send":
+            frames.append(json.loads(message["text"]))
+        elif message["type"] == "websocket.close":
+            closed.append(message["code"])
+        if closed or len(frames) >= len(said) > 0:
+            heard.set()
+
+    scope = {
+        "type": "websocket",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "scheme": "ws",
+        "path": "/api/v1/live",
+        "raw_path": b"/api/v1/live",
+        "root_path": "",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("localhost", 80),
+        "subprotocols": [],
+    }
+    async with asyncio.timeout(10):
+        await app(scope, receive, send)
+    return frames, closed[0]
 
 
 @asynccontextmanager

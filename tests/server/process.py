@@ -33,7 +33,7 @@ class Server:
 
 @contextmanager
 def serving(store: str, *options: str, team: str = "tests/server/desk.py:team") -> Iterator[Server]:
-    """A server on this store. It has to be up within half a minute, and to stop when it is told to."""
+    """A server on this store. It has to be up within a minute, and to stop when it is told to."""
     with started(store, *options, team=team) as server:
         yield server
         server.process.terminate()
@@ -63,7 +63,7 @@ def _environment() -> dict[str, str]:
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 55
     while time.monotonic() < deadline and process.poll() is None:
         if found := ADDRESS.search(log.read_text()):
             return found[1]

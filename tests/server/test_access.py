@@ -57,6 +57,16 @@ async def test_every_route_asks_every_caller_for_its_role(door: Door):
     assert wrong == []
 
 
+async def test_the_socket_asks_every_caller_for_its_role_too(door: Door):
+    allowed, wrong = ALLOWED[ROUTES["WS /live"]], []
+    for name in (*ROLES, None, "chg_nobody_0123456789", "expired", "revoked"):
+        [frame], code = await door.told(name, {"subscribe": "nothing"})
+        refused = "forbidden" if name in ROLES else "unauthorized"
+        if (frame["code"], code) != (("not-found", 1000) if name in allowed else (refused, 1008)):
+            wrong.append((name, frame, code))
+    assert wrong == []
+
+
 def test_the_table_and_the_app_have_the_same_routes():
     from changeover.server.resources import RESOURCES
 
@@ -86,6 +96,11 @@ async def test_a_caller_sees_only_its_own_conversations_unless_its_token_says_al
             assert answer.status_code in (200, 404), path
             assert "SECRET-OF-ANA" not in answer.text, path
             assert "private" not in answer.text.replace(f"'{path}'", "") or answer.status_code == 404, path
+        assert (await ben.get("/conversations/private/stream")).status_code == 404
+        for wish in ({"subscribe": "private"}, *({"watch": name} for name in ("conversations", "approvals", "queue"))):
+            [mine, *_], [others] = (await door.told("ana", wish))[0], (await door.told("ben", wish))[0]
+            assert "private" in str(mine) or "asked" in str(mine), wish
+            assert others.get("code") == "not-found" or others["items"] == [], wish
         assert (await ben.get("/conversations")).json()["items"] == []
         assert {each["id"] for each in (await observer.get("/conversations")).json()["items"]} == {"private", "asked"}
         assert (await observer.post("/conversations", json=said)).status_code == 403

@@ -13,7 +13,8 @@ from changeover import Agent, Team
 from changeover.errors import StoreUnavailable
 from changeover.relay.events import Entry
 from changeover.relay.stream import TextDelta
-from changeover.server import live
+from changeover.relay.tokens import NewToken
+from changeover.server import Settings, live
 from changeover.server.live import Live, Outbox, notice
 from changeover.server.problems import Problem
 from changeover.server.resources import RESOURCES, streams
@@ -21,6 +22,7 @@ from changeover.server.resources.runs import outcome_in
 from changeover.server.resources.streams import EventStream
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ScriptedModel, says
+from tests.server.door import opened
 from tests.stores.entries import until
 
 
@@ -129,6 +131,32 @@ async def test_a_server_that_stops_tells_its_clients_and_takes_no_others():
         assert await outbox.take() is None
     with pytest.raises(Problem, match="stops"), reader.connected():
         pass
+
+
+async def test_a_server_that_stops_refuses_new_work_and_records_none_of_it():
+    async with opened(Settings(open_access=True)) as door, door.client() as client:
+        await door.app.state.live.stop(0.01)
+        for path, said in (("/conversations", {"text": "hello"}), ("/claims", {"agent": "research"})):
+            answer = await client.post(path, json=said)
+            assert (answer.status_code, answer.json()["type"][-8:]) == (503, "stopping")
+            assert int(answer.headers["retry-after"]) >= 1
+        assert (await client.get("/conversations")).json()["items"] == []
+
+
+async def test_a_token_that_is_revoked_or_expires_ends_the_streams_of_its_caller(any_store, monkeypatch):
+    monkeypatch.setattr(live, "RECHECK", 0.01)
+    async with a_team(any_store) as team:
+        await team.run("Hello", conversation="r")
+        tokens, reader = team.log.tokens, Live(lambda: team.log, outcome_in)
+        kept, _ = await tokens.issue(NewToken(user="ana", role="viewer"), by="tests")
+        gone, _ = await tokens.issue(NewToken(user="ben", role="viewer"), by="tests")
+        with reader.connected(kept.id) as on, reader.connected(gone.id) as off, reader.subscribed(off, "r"):
+            await read(off, 6)
+            await tokens.revoke(gone.id, by="tests")
+            [last] = await read(off, 1)
+            assert json.loads(last.data)["code"] == "unauthorized"
+            assert await off.take() is None
+            assert not on.over
 
 
 async def test_a_silent_stream_says_that_it_is_alive_until_its_client_leaves(monkeypatch):

@@ -187,6 +187,8 @@ def test_without_its_database_a_server_answers_503_and_then_goes_on(postgres: st
                     assert refused.status_code == 503, refused.text
                     assert int(refused.headers["Retry-After"]) >= 1
                     assert refused.json()["type"].endswith("store-unavailable")
+                said = asking.post("/conversations", json={"text": "help"})
+                assert (said.status_code, int(said.headers["Retry-After"]) >= 1) == (503, True)
                 assert asking.get("/health").status_code == 200
                 time.sleep(max(0.0, pause - (time.monotonic() - cut_at)))
                 wire.mend()

@@ -15,7 +15,7 @@ from changeover.guards.approval import Approve
 from changeover.relay.lists import ApprovalRow, ConversationRow
 from changeover.server import Settings
 from tests.server.door import opened
-from tests.server.process import Server
+from tests.server.process import ADMIN, Server, serving
 
 DESK = "tests/server/desk.py:team"
 
@@ -68,6 +68,27 @@ async def test_a_mounted_app_keeps_its_cookies_and_links_below_its_prefix():
             assert "path=/desk;" in answer.headers["set-cookie"].lower()
             assert (await client.get("/")).headers["location"] == "/desk/chat"
             assert (await client.get("/api/v1/version")).json()["team"] == "desk"
+
+
+def test_a_server_behind_a_proxy_that_strips_a_prefix_keeps_links_and_cookies_below_it(sqlite_file: Path):
+    passed_on = {"Host": "desk.example.org", "X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.7"}
+    options = ("--token", ADMIN, "--prefix", "/desk/", "--allow-host", "desk.example.org")
+    with serving(f"sqlite:///{sqlite_file}", *options) as server:
+        base = server.url.removesuffix("/desk")
+        assert server.url == f"{base}/desk"  # what people are told to open
+        with httpx.Client(base_url=base, headers={**passed_on, "Authorization": f"Bearer {ADMIN}"}) as client:
+            cookie = client.get("/api/v1/me").headers["set-cookie"].lower()
+            assert "path=/desk;" in cookie
+            assert "secure" in cookie
+            assert client.get("/").headers["location"] == "/desk/chat"
+            assert client.get("/api/v1/openapi.json").json()["servers"] == [{"url": "/desk"}]
+            assert client.get("/api/v1/docs").status_code == 200
+            begun = client.post("/api/v1/conversations?wait=true", json={"text": "hello"}).json()
+            assert begun["text"] == "Hello."
+            page = {"Origin": "https://desk.example.org", "Authorization": ""}
+            assert client.get("/chat", headers=page).status_code in (200, 303, 307)
+        elsewhere = {**passed_on, "Host": "elsewhere.example"}
+        assert httpx.get(f"{base}/api/v1/version", headers=elsewhere).status_code == 421
 
 
 async def test_a_tool_is_tried_out_as_an_agent_would_call_it():

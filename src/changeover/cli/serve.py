@@ -119,7 +119,7 @@ async def _require_token(team: Team, host: str) -> None:
     """Raise Mistake if nobody could call a server on this address."""
     now = team.clock.now()
     tokens = await team.log.tokens.all()
-    if not any(each.revoked_at is None and (each.expires_at or now + 1) > now for each in tokens):
+    if all(each.lapse(now) for each in tokens):
         raise Mistake(
             f"{host} can be reached by others, so the server needs a token: make one with `changeover tokens add`,"
             " give --token, or listen on 127.0.0.1"

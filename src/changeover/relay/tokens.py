@@ -66,6 +66,10 @@ class Token(NewToken, frozen=True, kw_only=True):
         """Why this secret is refused now; empty if it is valid."""
         if not compare_digest(self.digest, digest_of(secret)):
             return UNKNOWN
+        return self.lapse(now)
+
+    def lapse(self, now: float) -> str:
+        """Why this token does not hold any more; empty if it does."""
         if self.revoked_at is not None:
             return "the token was revoked"
         if self.expires_at is not None and self.expires_at <= now:

@@ -78,6 +78,7 @@ def _middleware(settings: Settings) -> list[Middleware]:
             "Content-Type",
             "Idempotency-Key",
             "If-Match",
+            "If-None-Match",
             "Last-Event-ID",
             "Prefer",
             CSRF_HEADER,

@@ -1,4 +1,4 @@
-"""Examples of bodies and answers for the OpenAPI document, by the name of the struct."""
+"""Examples of bodies and answers for the OpenAPI document, by the name of the struct, or by the route."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ EXAMPLES: dict[str, Any] = {
     "NewConversation": {"text": "I was charged twice for order 1042.", "context": {"order_id": "1042"}},
     "NewMessage": {"text": "Can I have one payment back?"},
     "PackageHandoffPackage": PACKAGE,
+    "PUT /declarations/{kind}/{name}": {"description": "Sends money back", "instructions": "Check the payment first."},
     "ProblemBody": {
         "type": "urn:changeover:problem:conversation-not-found",
         "title": "Not Found",
@@ -74,6 +75,7 @@ EXAMPLES: dict[str, Any] = {
         "data": {"text": "I was charged twice for order 1042."},
     },
     "SignIn": {"token": "chg_k3v9_SECRET"},
+    "Switch": {"state": "disabled"},
     "Ticket": TICKET,
     "Title": {"title": "Order 1042, charged twice"},
     "ToolTest": {"arguments": {"amount": 24.95}},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -39,6 +40,9 @@ EXPECTED = 10.0
 ENDS_OF_REPLIES = (ModelReplied, ModelFailed, RunCompleted, RunFailed, RunCancelled)
 RETRY = 0.5
 """Seconds before a channel reads again after the store could not be read."""
+
+RECHECK = 30.0
+"""Seconds between two looks at the tokens of clients that read along."""
 
 OutcomeOf = Callable[[State, int], Struct]
 """The outcome of a run for clients."""
@@ -107,6 +111,7 @@ def notice(code: str, message: str, conversation: str = "") -> Frame:
 
 
 SLOW = notice("slow", "you read too slowly and were cut off; connect again with the seq of your last event")
+LAPSED = notice("unauthorized", "your token has expired or was revoked")
 STOPPING = notice("stopping", "the server stops; connect again with the seq of your last event")
 
 
@@ -260,26 +265,45 @@ class Live:
     def __init__(self, log: Callable[[], Log], outcome: OutcomeOf) -> None:
         self._log, self._outcome = log, outcome
         self._channels: dict[str, Channel] = {}
-        self._outboxes: set[Outbox] = set()
-        self._stopping = False
+        self._outboxes: dict[Outbox, str] = {}
+        """The clients that are connected, with the ids of their tokens."""
+        self._vetting: asyncio.Task[None] | None = None
+        self.stopping = False
+        """True once the server takes no new work."""
         self._left = asyncio.Event()
         """Set while no client is connected."""
         self._left.set()
 
     @contextmanager
-    def connected(self) -> Iterator[Outbox]:
-        """The outbox of a client, for as long as it is connected. Raises Problem if the server stops."""
-        if self._stopping:
+    def connected(self, token: str = "") -> Iterator[Outbox]:
+        """The outbox of a client, for as long as it is connected and the token with this id holds. Raises Problem if
+        the server stops."""
+        if self.stopping:
             raise Problem(503, "the server stops", kind="stopping")
         outbox = Outbox()
-        self._outboxes.add(outbox)
+        self._outboxes[outbox] = token
         self._left.clear()
+        if token and self._vetting is None:
+            self._vetting = asyncio.ensure_future(self._vet())
         try:
             yield outbox
         finally:
-            self._outboxes.discard(outbox)
+            del self._outboxes[outbox]
             if not self._outboxes:
                 self._left.set()
+            if self._vetting is not None and not any(self._outboxes.values()):
+                self._vetting.cancel()
+                self._vetting = None
+
+    async def _vet(self) -> None:
+        """Cut off clients whose tokens have expired or were revoked since they connected."""
+        while True:
+            await asyncio.sleep(RECHECK)
+            with suppress(EngineError):  # while the store is away, nothing is recorded that they could read
+                now = time.time()
+                lapsed = {each.id for each in await self._log().tokens.all() if each.lapse(now)}
+                for outbox in [each for each, token in self._outboxes.items() if token in lapsed]:
+                    outbox.end(LAPSED)
 
     @contextmanager
     def subscribed(self, outbox: Outbox, conversation: str, after: int = 0) -> Iterator[None]:
@@ -309,7 +333,7 @@ class Live:
 
     async def stop(self, grace: float) -> None:
         """Tell all clients that the server stops, and wait until their streams have ended, at most for a while."""
-        self._stopping = True
+        self.stopping = True
         for outbox in list(self._outboxes):
             outbox.end(STOPPING)
         with suppress(TimeoutError):

@@ -138,6 +138,7 @@ class Gate:
             return
         headers = Headers(scope=scope)
         try:
+            _check_stop(scope)
             self._check(scope, headers)
         except Problem as problem:
             await _refuse(problem, scope, receive, send)
@@ -191,6 +192,12 @@ class Gate:
             return message
 
         return receive_some
+
+
+def _check_stop(scope: Scope) -> None:
+    """Refuse new work while the server stops; a client may still read over a connection that it has."""
+    if scope["app"].state.live.stopping and scope.get("method") not in SAFE:
+        raise Problem(503, "the server stops; try again", kind="stopping", headers=CLOSE)
 
 
 async def _refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypedDict, TypeVar, Unpack
 
+import msgspec
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi import Path as PathParameter
+from msgspec import Struct
 
-from changeover.errors import ConversationNotFound
+from changeover.errors import ConversationNotFound, MisconfiguredError
 from changeover.relay.lists import ConversationRow, Paging, R
 from changeover.server.access import ROUTES, Caller, Doorkeeper, Role
+from changeover.server.examples import EXAMPLES
 from changeover.server.wire import JSON, SCHEMAS, Json, Page, described
 from changeover.team import Team
 
@@ -25,6 +29,7 @@ class Where(TypedDict, total=False):
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 REFUSALS: Mapping[int, str] = {
     400: "The body is not JSON",
@@ -72,7 +77,7 @@ class Resource:
                 responses=described(all_answers, {**REFUSALS, **(refusals or {})}, media),
                 response_model=None,
                 dependencies=[Depends(_needed(role))],
-                openapi_extra=_extra(body, role),
+                openapi_extra=_extra(route, body),
                 operation_id=function.__name__,
             )
             return function
@@ -80,10 +85,12 @@ class Resource:
         return declare
 
 
-def _extra(body: Any, role: Role) -> dict[str, Any]:
+def _extra(route: str, body: Any) -> dict[str, Any]:
+    role = ROUTES[route]
     extra: dict[str, Any] = {"x-role": role.name.lower(), "security": [] if role is Role.PUBLIC else [{"token": []}]}
     if body is not None:
-        extra["requestBody"] = {"required": True, "content": {JSON: {"schema": SCHEMAS.reference(body)}}}
+        example = {"example": EXAMPLES[route]} if route in EXAMPLES else {}
+        extra["requestBody"] = {"required": True, "content": {JSON: {"schema": SCHEMAS.reference(body), **example}}}
     return extra
 
 
@@ -133,7 +140,47 @@ async def _paging(
 
 
 Part = Annotated[Paging, Depends(_paging)]
-"""Which part of a list is read."""
+"""Which part of a list of records is read."""
+
+
+class Cut(Struct, frozen=True):
+    """Which part is read of a list that is at hand as a whole."""
+
+    limit: int | None
+    cursor: str | None
+
+    def page(self, items: Sequence[T], key: Callable[[T], tuple[float | str, ...]] | None = None) -> Json:
+        """The page after the cursor. The items are in the order of their keys; without a key, items are only added."""
+        keyed = [(key(each) if key else (number,), each) for number, each in enumerate(items)]
+        try:
+            last = _read_cursor(self.cursor)
+            left = [each for each in keyed if last is None or each[0] > last]
+        except (ValueError, TypeError):  # no base64, no JSON, or a key of another list
+            raise MisconfiguredError(
+                f"cursor={self.cursor!r} is none of this list; give `next` of the page before"
+            ) from None
+        page = left[: self.limit]
+        following = _cursor(page[-1][0]) if len(page) < len(left) else None
+        return Json(Page([item for _, item in page], following))
+
+
+def _cursor(key: tuple[float | str, ...]) -> str:
+    return urlsafe_b64encode(msgspec.json.encode(key)).decode()
+
+
+def _read_cursor(cursor: str | None) -> tuple[float | str, ...] | None:
+    return tuple(msgspec.json.decode(urlsafe_b64decode(cursor), type=list[float | str])) if cursor else None
+
+
+async def _cut(
+    limit: Annotated[int | None, Query(ge=1, le=1_000, description="Items of a page; by default all.")] = None,
+    cursor: Annotated[str | None, Query(max_length=1_000, description="`next` of the page before.")] = None,
+) -> Cut:
+    return Cut(limit, cursor)
+
+
+Some = Annotated[Cut, Depends(_cut)]
+"""Which part is read of a list that is at hand as a whole."""
 
 
 async def listed(

@@ -16,7 +16,7 @@ from changeover.ids import root_of
 from changeover.messages import File
 from changeover.relay.stream import Recorded
 from changeover.server.problems import Problem
-from changeover.server.resource import Id, Resource, Served, Who, seen
+from changeover.server.resource import Id, Resource, Served, Some, Who, seen
 from changeover.server.resources.conversations import NOT_FOUND
 from changeover.server.resources.runs import state_of
 from changeover.server.resources.tickets import REFUSED, Held, held_by
@@ -51,10 +51,10 @@ class WantedContext(Held, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 @resource.route("GET /conversations/{id:path}/files", Page[FileView], refusals=NOT_FOUND)
-async def list_files(id: Id, team: Served, who: Who) -> Json:
+async def list_files(id: Id, team: Served, who: Who, some: Some) -> Json:
     """The files of a conversation and its delegates, in order."""
     await seen(team, who, id)
-    return Json(Page([_view(each, index, file) for each in await team.history(id) for index, file in _files(each)]))
+    return some.page([_view(each, index, file) for each in await team.history(id) for index, file in _files(each)])
 
 
 @resource.route(

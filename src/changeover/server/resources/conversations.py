@@ -32,6 +32,7 @@ from changeover.server.resource import (
     Part,
     Resource,
     Served,
+    Some,
     Who,
     audited,
     free_or_seen,
@@ -152,6 +153,7 @@ def _patience(wait: bool, prefer: str | None) -> float:
 Manner = Annotated[Answering, Depends(_answering)]
 Seq = Annotated[int, Path(ge=1, le=2**53, description="The seq of an event.")]
 After = Annotated[int, Query(ge=0, le=2**53, description="Leave out events up to this seq.")]
+Most = Annotated[int | None, Query(ge=1, le=10_000, description="Events of a page; by default all.")]
 RUN = {202: Begun, 200: Outcome}
 
 
@@ -237,10 +239,15 @@ async def _said(team: Team, input: Say | Resume, manner: Answering) -> Response:
 
 
 @resource.route("GET /conversations/{id:path}/events", Page[Shown], refusals=NOT_FOUND)
-async def list_events(id: Id, team: Served, who: Who, after: After = 0) -> Json:
-    """The events of a conversation and its delegates, in order."""
+async def list_events(  # noqa: PLR0913 - each is a parameter of the query
+    id: Id, team: Served, who: Who, after: After = 0, *, limit: Most = None, type: Filter = None, agent: Filter = None
+) -> Json:
+    """The events of a conversation and its delegates, in order; `next` is the `after` of the next page."""
     await seen(team, who, id)
-    return Json(Page([shown(each) for each in await team.history(id, after=after)]))
+    events = [shown(each) for each in await team.history(id, after=after)]
+    found = [each for each in events if type in (None, each.type) and agent in (None, each.agent)]
+    page = found[:limit]
+    return Json(Page(page, str(page[-1].seq) if len(page) < len(found) else None))
 
 
 @resource.route("GET /conversations/{id:path}/tasks", Page[TaskRow], refusals=NOT_FOUND)
@@ -251,17 +258,19 @@ async def conversation_tasks(id: Id, team: Served, who: Who, part: Part) -> Json
 
 
 @resource.route("GET /conversations/{id:path}/messages", Page[MessageRow], refusals=NOT_FOUND)
-async def conversation_messages(id: Id, team: Served, who: Who, part: Part) -> Json:
+async def conversation_messages(
+    id: Id, team: Served, who: Who, part: Part, kind: Filter = None, agent: Filter = None
+) -> Json:
     """The messages of a conversation and its delegates, in order."""
     await seen(team, who, id)
-    return await listed(team, who, MessageRow, {}, part, within=id)
+    return await listed(team, who, MessageRow, {"kind": kind, "agent": agent}, part, within=id)
 
 
 @resource.route("GET /conversations/{id:path}/handoffs", Page[HandoffRecord], refusals=NOT_FOUND)
-async def conversation_handoffs(id: Id, team: Served, who: Who) -> Json:
-    """All handoffs of a conversation and its delegates, in order."""
+async def conversation_handoffs(id: Id, team: Served, who: Who, some: Some) -> Json:
+    """The handoffs of a conversation and its delegates, in order."""
     await seen(team, who, id)
-    return Json(Page(await team.handoffs(id)))
+    return some.page(await team.handoffs(id))
 
 
 @resource.route("GET /conversations/{id:path}/context-flow", Page[ValueFlow], refusals=NOT_FOUND)

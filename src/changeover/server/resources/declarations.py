@@ -11,7 +11,7 @@ from msgspec import Struct
 from changeover.relay.declarations import Declaration, Edit, Kind, Standing
 from changeover.server.access import Caller
 from changeover.server.problems import Problem
-from changeover.server.resource import Id, Resource, Served, Who, audited
+from changeover.server.resource import Id, Resource, Served, Some, Who, audited
 from changeover.server.wire import Json, Page, body
 from changeover.team import Team
 
@@ -66,10 +66,13 @@ class Drafts:
 
 @resource.route("GET /declarations", Page[Declaration])
 async def list_declarations(
-    team: Served, kind: Kind | None = None, removed: Annotated[bool, Query(description="With removed ones.")] = False
+    team: Served,
+    some: Some,
+    kind: Kind | None = None,
+    removed: Annotated[bool, Query(description="With removed ones.")] = False,
 ) -> Json:
     """The current declarations of the store, by kind and name."""
-    return Json(Page(await team.declarations.listed(kind, removed)))
+    return some.page(await team.declarations.listed(kind, removed))
 
 
 @resource.route("GET /declarations/{kind}/{name}/history", Page[Declaration], refusals=NOT_FOUND)

@@ -50,7 +50,8 @@ Asset = Literal["swagger-ui.css", "swagger-ui-bundle.js", "start.js"]
 @resource.route("GET /openapi.json", dict[str, Any])
 async def openapi(request: Request) -> Json:
     """This document."""
-    return Json(request.app.openapi())
+    prefix = request.scope.get("root_path", "")
+    return Json({**request.app.openapi(), **({"servers": [{"url": prefix}]} if prefix else {})})
 
 
 @resource.route("GET /docs", str, media=("text/html",))

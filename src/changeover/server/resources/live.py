@@ -43,7 +43,7 @@ async def stream_conversation(
     await seen(team, who, id)
     live: Live = request.app.state.live
     known = max(after, int(last)) if last and last.isdecimal() else after
-    return EventStream(live, lambda outbox, stack: stack.enter_context(live.subscribed(outbox, id, known)))
+    return EventStream(live, lambda outbox, stack: stack.enter_context(live.subscribed(outbox, id, known)), who.token)
 
 
 class Wish(Struct, frozen=True, forbid_unknown_fields=True):
@@ -148,7 +148,7 @@ async def live(socket: WebSocket) -> None:
     try:
         who = await _caller(socket)
         who.needs(ROUTES["WS /live"])
-        with socket.app.state.live.connected() as outbox:
+        with socket.app.state.live.connected(who.token) as outbox:
             await Session(socket, who, outbox).run()
     except Problem as problem:
         await socket.send_text(notice(problem.kind, problem.detail).as_json().decode())

@@ -19,7 +19,7 @@ from changeover.relay.requests import Resume, Say
 from changeover.relay.result import error_of, result_of, waiting_result
 from changeover.relay.state import State
 from changeover.server.problems import Problem
-from changeover.server.resource import Filter, Id, Part, Resource, Served, Who, listed, seen
+from changeover.server.resource import Filter, Id, Part, Resource, Served, Some, Who, listed, seen
 from changeover.server.wire import Json, Page
 from changeover.team import Team
 
@@ -185,19 +185,27 @@ async def ended_within(seconds: float, team: Team, input: Say | Resume) -> Outco
 
 
 @resource.route("GET /runs", Page[RunRow])
-async def list_runs(
-    team: Served, who: Who, part: Part, status: Filter = None, agent: Filter = None, user: Filter = None
+async def list_runs(  # noqa: PLR0913 - each is a parameter of the query
+    team: Served,
+    who: Who,
+    part: Part,
+    *,
+    status: Filter = None,
+    agent: Filter = None,
+    conversation: Filter = None,
+    user: Filter = None,
 ) -> Json:
-    """The runs of all conversations, the newest first."""
-    return await listed(team, who, RunRow, {"status": status, "agent": agent, "user": user}, part)
+    """The runs of all conversations, the newest first; of one conversation with its delegates if it is named."""
+    wanted = {"status": status, "agent": agent, "user": user}
+    return await listed(team, who, RunRow, wanted, part, within=conversation)
 
 
 @resource.route("GET /conversations/{id:path}/runs", Page[Outcome], refusals={404: "There is no such conversation"})
-async def conversation_runs(id: Id, team: Served, who: Who) -> Json:
+async def conversation_runs(id: Id, team: Served, who: Who, some: Some) -> Json:
     """The runs of a conversation, the first one first."""
     await seen(team, who, id)
     state = await state_of(team, id)
-    return Json(Page([_limited(team, state, each) for each in _runs(state)]))
+    return some.page([_limited(team, state, each) for each in _runs(state)])
 
 
 @resource.route("GET /runs/{id:path}", Outcome, refusals={404: "There is no such run"})

@@ -29,15 +29,16 @@ class EventStream(Response):
 
     media_type = EVENT_STREAM
 
-    def __init__(self, live: Live, fill: Callable[[Outbox, ExitStack], Any]) -> None:
-        """`fill` is called when a client is connected, and has to fill its outbox; the stack is unwound at the end."""
+    def __init__(self, live: Live, fill: Callable[[Outbox, ExitStack], Any], token: str = "") -> None:
+        """`fill` is called when a client is connected, and has to fill its outbox; the stack is unwound at the end. The
+        stream ends early if the token with this id no longer holds."""
         super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
         del self.headers["content-length"]
-        self._live, self._fill = live, fill
+        self._live, self._fill, self._token = live, fill, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with ExitStack() as stack:
-            outbox = stack.enter_context(self._live.connected())
+            outbox = stack.enter_context(self._live.connected(self._token))
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await _sent(send, b"retry: 1000\n\n")
             self._fill(outbox, stack)

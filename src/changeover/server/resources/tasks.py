@@ -16,18 +16,26 @@ NOT_FOUND = {404: "There is no such task"}
 
 
 @resource.route("GET /tasks", Page[TaskRow])
-async def list_tasks(
-    team: Served, who: Who, part: Part, status: Filter = None, agent: Filter = None, user: Filter = None
+async def list_tasks(  # noqa: PLR0913 - each is a parameter of the query
+    team: Served,
+    who: Who,
+    part: Part,
+    *,
+    status: Filter = None,
+    agent: Filter = None,
+    conversation: Filter = None,
+    user: Filter = None,
 ) -> Json:
-    """The tasks of all conversations, the newest first."""
-    return await listed(team, who, TaskRow, {"status": status, "agent": agent, "user": user}, part)
+    """The tasks of all conversations, the newest first; of one conversation with its delegates if it is named."""
+    wanted = {"status": status, "agent": agent, "user": user}
+    return await listed(team, who, TaskRow, wanted, part, within=conversation)
 
 
 @resource.route("GET /tasks/{id:path}/messages", Page[MessageRow], refusals=NOT_FOUND)
-async def task_messages(id: Id, team: Served, who: Who, part: Part) -> Json:
+async def task_messages(id: Id, team: Served, who: Who, part: Part, kind: Filter = None) -> Json:
     """The messages of a task, in order."""
     await _task(team, who, id)
-    return await listed(team, who, MessageRow, {"task_id": id}, part)
+    return await listed(team, who, MessageRow, {"task_id": id, "kind": kind}, part)
 
 
 @resource.route("GET /tasks/{id:path}", TaskRow, refusals=NOT_FOUND)

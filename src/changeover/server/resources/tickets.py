@@ -15,7 +15,7 @@ from changeover.relay.lists import ConversationRow
 from changeover.relay.queue import Queued
 from changeover.server.access import Caller
 from changeover.server.problems import Problem
-from changeover.server.resource import Filter, Id, Key, Resource, Served, Who, seen
+from changeover.server.resource import Filter, Id, Key, Resource, Served, Some, Who, seen
 from changeover.server.resources.conversations import Cancelled, Reason
 from changeover.server.resources.handoffs import owned
 from changeover.server.resources.runs import HandoffOutcome, handoff_outcome
@@ -28,6 +28,7 @@ resource = Resource("tickets")
 NOT_FOUND = {404: "There is no such ticket"}
 REFUSED = {**NOT_FOUND, 409: "The claim is lost, or the state of the handoff does not allow it"}
 LONGEST = 24 * 3600.0
+NEVER = 1e300
 
 Lease = Annotated[float, Meta(gt=0, le=LONGEST)]
 Count = Annotated[int, Meta(ge=1, le=100)]
@@ -118,10 +119,24 @@ class Return(Held, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 @resource.route("GET /tickets", Page[InQueue])
-async def list_tickets(team: Served, who: Who, agent: Filter = None) -> Json:
+async def list_tickets(
+    team: Served, who: Who, some: Some, agent: Filter = None, worker: Filter = None, conversation: Filter = None
+) -> Json:
     """The tickets that wait or are claimed, in the order in which they are claimed."""
-    found = await waiting_tickets(team, who)
-    return Json(Page([each for each in found if agent in (None, each.ticket.agent)]))
+    wanted = [
+        each
+        for each in await waiting_tickets(team, who)
+        if agent in (None, each.ticket.agent)
+        and worker in (None, each.worker)
+        and conversation in (None, each.ticket.root, each.ticket.conversation)
+    ]
+    return some.page(sorted(wanted, key=_turn), _turn)
+
+
+def _turn(queued: InQueue) -> tuple[float | str, ...]:
+    """The order in which tickets are claimed: by priority, deadline and age."""
+    ticket = queued.ticket
+    return -ticket.priority, NEVER if ticket.deadline is None else ticket.deadline, ticket.at, ticket.id
 
 
 async def waiting_tickets(team: Team, who: Caller) -> list[InQueue]:

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from changeover.relay.tokens import Audited, NewToken, Token
 from changeover.server.problems import Problem
-from changeover.server.resource import Filter, Id, Part, Resource, Served, Who
+from changeover.server.resource import Filter, Id, Part, Resource, Served, Some, Who
 from changeover.server.wire import Json, Page, body
 
 resource = Resource("tokens")
@@ -49,9 +49,10 @@ class IssuedToken(Struct, frozen=True):
 
 
 @resource.route("GET /tokens", Page[TokenView])
-async def list_tokens(team: Served) -> Json:
+async def list_tokens(team: Served, some: Some, user: Filter = None, role: Filter = None) -> Json:
     """All tokens, revoked and expired ones included, the oldest first."""
-    return Json(Page([_view(each) for each in await team.log.tokens.all()]))
+    found = [_view(each) for each in await team.log.tokens.all()]
+    return some.page([each for each in found if user in (None, each.user) and role in (None, each.role)])
 
 
 @resource.route("POST /tokens", {201: IssuedToken}, body=WantedToken)
