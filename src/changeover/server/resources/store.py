@@ -38,6 +38,7 @@ CALLS: dict[str, Role] = {
     "measures.opened": Role.VIEWER,
     "measures.limits": Role.VIEWER,
     "measures.depths": Role.VIEWER,
+    "measures.occurrences": Role.VIEWER,
     "trials.measured": Role.VIEWER,
     "trials.variants": Role.VIEWER,
     "agents.all": Role.VIEWER,
