@@ -7,88 +7,118 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
 
 from bench import floor
-from bench.measure import Figure, interleaved
-from bench.ring import ASKED
+from bench.core import growth, run
+from bench.measure import Figure, alternated, ratio
 from bench.script import LEFT, ring
-from changeover import Team
 from changeover.relay.state import State
 from tests.postgres import server
 
 AT_ONCE, LATENCY = 1_000, 0.05
-
-
-async def one(team: Team, hops: int = 1, conversation: str | None = None) -> None:
-    LEFT.set([hops])
-    await team.run(ASKED, conversation=conversation)
+MEMORY = Path("/dev/shm")
+"""Where files are kept in memory, if the system has such a place: a sync costs nothing there."""
 
 
 @contextmanager
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="changeover-bench-") as name:
+def folder(memory: bool = False) -> Iterator[Path]:
+    """A temporary folder; in `memory`, so that no disk is measured."""
+    within = MEMORY if memory and MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="changeover-bench-", dir=within) as name:
         yield Path(name)
 
 
+def crowd(play: Callable[[], Awaitable[object]], count: int) -> Callable[[], Awaitable[object]]:
+    """The same work many times at once."""
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(asyncio.ensure_future(play()) for _ in range(count)))
+
+    return all_of_them
+
+
+async def journalled(journal: floor.Journal, latency: float = 0.0) -> None:
+    LEFT.set([1])
+    await journal.relay(latency)
+
+
 async def one_after_the_other() -> list[Figure]:
-    """Runs of one handoff, sequential and a hundred at once, with every step synced to disk."""
-    with folder() as here:
+    """Runs of one handoff, sequential and a hundred at once: their CPU time where a sync costs nothing, and the rate
+    on disk."""
+    with folder(memory=True) as here:
         journal, team = floor.Journal(here / "floor.db"), ring(store=f"sqlite:///{here}/ours.db")
-
-        async def bare() -> None:
-            LEFT.set([1])
-            await journal.relay()
-
-        async def hundred() -> None:
-            await asyncio.gather(*(one(team) for _ in range(100)))
-
-        taken = await interleaved(
-            {"floor": (bare, 60), "ours": (lambda: one(team), 60), "hundred": (hundred, 2)}, repetitions=9
-        )
+        found = await alternated({"floor": (lambda: journalled(journal), 60), "ours": (lambda: run(team, 1), 60)}, 11)
         await team.close()
         journal.close()
-    each = taken["hundred"] / 100
+    with folder() as here:
+        team = ring(store=f"sqlite:///{here}/ours.db")
+        works = {"ours": (lambda: run(team, 1), 60), "hundred": (crowd(lambda: run(team, 1), 100), 2)}
+        wall = await alternated(works, 7, time.perf_counter)
+        await team.close()
+    each = wall["hundred"].least / 100
     return [
-        Figure("durable run / floor", taken["ours"] / taken["floor"], 1.5, f"{taken['ours'] * 1e6:.0f} µs a run"),
-        Figure("rate of 100 at once / one by one", taken["ours"] / each, 6, f"{1 / each:,.0f} runs/s", least=True),
+        ratio("durable run / floor", found["ours"], found["floor"], 4.5, f"{found['ours'].least * 1e6:.0f} µs a run"),
+        Figure("rate of 100 at once / one by one", wall["ours"].least / each, 6, f"{1 / each:,.0f} runs/s", least=True),
     ]
 
 
 async def many_at_once() -> list[Figure]:
-    """A thousand concurrent durable conversations with a slow model."""
-    walls = []
-    for _ in range(5):
-        with folder() as here:
-            team = ring(LATENCY, store=f"sqlite:///{here}/ours.db")
-            await one(team)
-            begun = time.perf_counter()
-            await asyncio.gather(*(one(team) for _ in range(AT_ONCE)))
-            walls.append(time.perf_counter() - begun)
+    """A thousand concurrent durable conversations with a slow model, on the wall."""
+    with folder(memory=True) as here:
+        journal, team = floor.Journal(here / "floor.db"), ring(LATENCY, store=f"sqlite:///{here}/ours.db")
+        works = {
+            "floor": (crowd(lambda: journalled(journal, LATENCY), AT_ONCE), 1),
+            "ours": (crowd(lambda: run(team, 1), AT_ONCE), 1),
+        }
+        found = await alternated(works, 7, time.perf_counter)
+        await team.close()
+        journal.close()
+    note = f"{found['ours'].least:.3f} s, the floor {found['floor'].least:.3f} s"
+    return [ratio(f"{AT_ONCE:,} durable at once / floor, wall", found["ours"], found["floor"], 4, note)]
+
+
+async def bytes_written() -> list[Figure]:
+    """The bytes that a run of one handoff writes to the log and the read models, checkpoints included."""
+    figures = []
+    for name, count, times, bound in (("one by one", 1, 1_000, 80), (f"{AT_ONCE:,} at once", AT_ONCE, 3, 9)):
+        with folder(memory=True) as here:
+            team = ring(store=f"sqlite:///{here}/ours.db")
+            work = crowd(lambda team=team: run(team, 1), count)  # type: ignore[misc]
+            await work()
+            before = _written()
+            for _ in range(times):
+                await work()
+            each = (_written() - before) / count / times / 1024
             await team.close()
-    wall, least = median(walls), 2 * LATENCY
-    return [Figure(f"{AT_ONCE:,} durable at once / {least:g} s", wall / least, 3, f"{wall:.3f} s")]
+        figures.append(Figure(f"bytes written a run, {name}", each, bound, unit=" KB"))
+    return figures
+
+
+def _written() -> int:
+    """The bytes that this process has written to files so far."""
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(fields["wchar"])
 
 
 async def long_conversation() -> list[Figure]:
     """The cost of a durable turn as the conversation grows, and of loading it cold."""
-    with folder() as here:
-        store, took = f"sqlite:///{here}/ours.db", []
+    with folder(memory=True) as here:
+        store = f"sqlite:///{here}/ours.db"
         team = ring(store=store)
-        for _ in range(5_010):
-            begun = time.perf_counter()
-            await one(team, 0, "long")
-            took.append(time.perf_counter() - begun)
+        grown = await growth(team, 0)
         await team.close()
-        grown = median(took[-200:]) / median(took[10:210])
         load, events = await _cold_load(store)
         halves = _halves(here / "ours.db")
+    team = ring(store=server())
+    grown_there = await growth(team, 0)
+    await team.close()
     return [
         Figure("log, turns 2,501 to 5,000 / 1 to 2,500", halves, 1.05),
-        Figure("durable turn 5,000 / turn 10", grown, 1.2),
+        Figure("turn 5,000 / turn 10 on SQLite", grown, 1.1),
+        Figure("turn 5,000 / turn 10 on PostgreSQL", grown_there, 1.1),
         Figure("cold load, an event", load / events * 1e6, 5, f"{events:,} events", unit=" µs"),
     ]
 
@@ -102,17 +132,17 @@ def _halves(path: Path) -> float:
 
 
 async def _cold_load(store: str) -> tuple[float, int]:
-    taken = []
+    found = []
     events = 0
     for _ in range(3):
         team = ring(store=store)
-        await one(team)  # opens the store
-        begun = time.perf_counter()
+        await run(team, 1)  # opens the store
+        begun = time.process_time()
         log = team.log
         events = State("long").fold(await log.read("long")).position
-        taken.append(time.perf_counter() - begun)
+        found.append(time.process_time() - begun)
         await team.close()
-    return min(taken), events
+    return min(found), events
 
 
 async def bytes_on_disk() -> list[Figure]:
@@ -124,7 +154,7 @@ async def bytes_on_disk() -> list[Figure]:
         for runs in (few, many - few):
             team = ring(store=f"sqlite:///{path}")
             for _ in range(runs // 100):
-                await asyncio.gather(*(one(team) for _ in range(100)))
+                await crowd(lambda team=team: run(team, 1), 100)()  # type: ignore[misc]
             await team.close()
             whole = _size(path)
             kept = here / f"{runs}.db"
@@ -146,26 +176,22 @@ async def postgresql_beside_sqlite() -> list[Figure]:
     with folder() as here:
         lite = ring(store=f"sqlite:///{here}/ours.db")
         big = ring(store=server(synced=True))
-
-        async def hundred(team: Team) -> None:
-            await asyncio.gather(*(one(team) for _ in range(100)))
-
-        await one(big)
-        taken = await interleaved(
+        found = await alternated(
             {
-                "sqlite": (lambda: one(lite), 40),
-                "postgresql": (lambda: one(big), 40),
-                "100 sqlite": (lambda: hundred(lite), 2),
-                "100 postgresql": (lambda: hundred(big), 2),
+                "sqlite": (lambda: run(lite, 1), 40),
+                "postgresql": (lambda: run(big, 1), 40),
+                "100 sqlite": (crowd(lambda: run(lite, 1), 100), 2),
+                "100 postgresql": (crowd(lambda: run(big, 1), 100), 2),
             },
-            repetitions=7,
+            7,
+            time.perf_counter,
         )
         await lite.close()
         await big.close()
-    row, crowd = taken["postgresql"], taken["100 postgresql"]
+    row, many = found["postgresql"], found["100 postgresql"]
     return [
-        Figure("PostgreSQL / SQLite, one by one", row / taken["sqlite"], note=f"{1 / row:,.0f} runs/s"),
-        Figure("PostgreSQL / SQLite, 100 at once", crowd / taken["100 sqlite"], note=f"{100 / crowd:,.0f} runs/s"),
+        ratio("PostgreSQL / SQLite, one by one", row, found["sqlite"], note=f"{1 / row.least:,.0f} runs/s"),
+        ratio("PostgreSQL / SQLite, 100 at once", many, found["100 sqlite"], note=f"{100 / many.least:,.0f} runs/s"),
     ]
 
 

@@ -80,9 +80,9 @@ async def run(agent: str, messages: list[Message], latency: float = 0.0, step: C
     raise RuntimeError("no answer")
 
 
-async def relay(latency: float = 0.0) -> str:
-    """One conversation of one message."""
-    return await run(RING[0], [Message("user", ASKED)], latency)
+async def relay(latency: float = 0.0, first: str = RING[0]) -> str:
+    """One conversation of one message, which begins with this agent."""
+    return await run(first, [Message("user", ASKED)], latency)
 
 
 class Journal:
@@ -96,7 +96,7 @@ class Journal:
         self._db.execute("CREATE INDEX by_run ON journal (run, seq)")
         self._runs = 0
 
-    async def relay(self) -> str:
+    async def relay(self, latency: float = 0.0) -> str:
         """One conversation of one message; each step is on disk before the next begins."""
         self._runs += 1
         key = f"run-{self._runs}"
@@ -107,7 +107,7 @@ class Journal:
 
         asked = Message("user", ASKED)
         step(asked)
-        return await run(RING[0], [asked], step=step)
+        return await run(RING[0], [asked], latency, step)
 
     def close(self) -> None:
         self._db.close()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from bench.measure import Figure, interleaved
+from bench.measure import Figure, alternated, ratio
 from bench.ring import ANSWER, ASKED, INSTRUCTIONS, REASON
 from changeover.messages import Assistant, Call, Message, ToolResult, User
 from changeover.models.provider import PydanticAIModel
@@ -44,7 +44,7 @@ async def adapter() -> list[Figure]:
         function_tools=tools_of(TOOLS), instruction_parts=[InstructionPart(content=INSTRUCTIONS)]
     )
     wire, tools = _wire(request.messages), _wire_tools()
-    taken = await interleaved(
+    taken = await alternated(
         {
             "client": (lambda: client.chat.completions.create(model=NAME, messages=wire, tools=tools), 60),
             "layer": (lambda: theirs.request(history, None, parameters), 60),
@@ -52,10 +52,10 @@ async def adapter() -> list[Figure]:
         }
     )
     await client.close()
-    note = f"{taken['adapter'] * 1e6:.0f} µs a call"
+    note = f"{taken['adapter'].least * 1e6:.0f} µs a call"
     return [
-        Figure("adapter / pydantic-ai's layer", taken["adapter"] / taken["layer"], 1.4, note),
-        Figure("adapter / openai's client", taken["adapter"] / taken["client"], 1.5),
+        ratio("adapter / pydantic-ai's layer", taken["adapter"], taken["layer"], 1.4, note),
+        ratio("adapter / openai's client", taken["adapter"], taken["client"], 1.5),
     ]
 
 

@@ -12,7 +12,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 RING = ("front", "billing", "refunds")
-NEXT = dict(zip(RING, (*RING[1:], RING[0]), strict=True))
+LINE = tuple(f"desk-{number}" for number in range(21))
+"""Agents that hand over one after the other: a ring looks like a loop to a guard, a line does not."""
+NEXT = dict(zip((*RING, *LINE), (*RING[1:], RING[0], *LINE[1:], LINE[0]), strict=True))
 ASKED = "The parcel came twice and I paid for both; please take one of them back and return the money."
 REASON = "The customer paid for two parcels and wants to give one of them back."
 ANSWER = "One parcel is picked up tomorrow, and its price goes back to your card within five days."

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TypeAlias
 
-from bench.measure import Figure, interleaved
+from bench.measure import Figure, alternated, ratio
 from changeover.routing.broker import Found, Undecided, decided, find_for_task, recommend
 from changeover.routing.profile import Profile
 from changeover.routing.registry import Registry
@@ -112,7 +112,7 @@ async def _cost() -> list[Figure]:
 
     for registry in (small, large):
         recommend(registry, asked[0])
-    taken = await interleaved(
+    taken = await alternated(
         {
             "few": (lambda: recommends(small), 1),
             "many": (lambda: recommends(large), 1),
@@ -120,11 +120,14 @@ async def _cost() -> list[Figure]:
             "add": (adds, 1),
         }
     )
-    each, add, begin = taken["many"] / len(asked), taken["add"], taken["begin"]
-    note = f"{each * 1e3:.2f} ms among {MANY:,}, {taken['few'] / len(asked) * 1e3:.2f} ms among {FEW}"
+    few, many = taken["few"], taken["many"]
+    add, begin = taken["add"], taken["begin"]
+    each, beside = many.least / len(asked) * 1e3, few.least / len(asked) * 1e3
+    growth = f"{each:.2f} ms among {MANY:,}, {beside:.2f} ms among {FEW}"
+    anew = f"{add.least * 1e3:.1f} ms beside {begin.least * 1e3:.1f} ms"
     return [
-        Figure(f"recommend among {MANY:,} / {FEW}", taken["many"] / taken["few"], MANY / FEW, note),
-        Figure("one more profile / all anew", add / begin, 1 / 2, f"{add * 1e3:.1f} ms beside {begin * 1e3:.1f} ms"),
+        ratio(f"recommend among {MANY:,} / {FEW}", many, few, MANY / FEW, growth),
+        ratio("one more profile / all anew", add, begin, 1 / 2, anew),
     ]
 
 

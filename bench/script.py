@@ -1,4 +1,4 @@
-"""The ring of three agents as a team of Changeover, with the cheapest possible model."""
+"""The ring and the line of agents as teams of Changeover, with the cheapest possible model."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextvars import ContextVar
 
-from bench.ring import ANSWER, INSTRUCTIONS, NEXT, REASON, RING
+from bench.ring import ANSWER, INSTRUCTIONS, LINE, NEXT, REASON, RING
 from changeover import Agent, Limits, Team
-from changeover.facts import Ledger
+from changeover.assembly import DEFAULT
 from changeover.guards import Guard
-from changeover.guards.guard import ALLOW, Answer, Facts, Offer
 from changeover.messages import Call, Reply
 from changeover.relay.ports import Request
 
@@ -37,19 +36,17 @@ class RingModel:
         yield await self.reply(request)
 
 
-class Lenient:
-    """Asks a guard and ignores its verdict: the ring of agents looks like a loop to a guard."""
-
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
-
-    def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
-        self._guard.check(offer, ledger, facts)
-        return ALLOW
+def ring(latency: float = 0.0, store: str | None = None) -> Team:
+    """A ring of three agents. Without guards: they refuse agents that go round in circles."""
+    return _team(RING, RingModel(latency), store, guards=())
 
 
-def ring(latency: float = 0.0, store: str | None = None, guards: Sequence[Guard] = ()) -> Team:
-    """A team for this work; without guards unless some are given."""
-    members = [Agent(name, instructions=INSTRUCTIONS) for name in RING]
-    limits = Limits(max_handoffs=1_000, max_turns=1_000)
-    return Team(members, model=RingModel(latency), limits=limits, store=store, guards=guards)
+def line(guards: Sequence[Guard] = DEFAULT) -> Team:
+    """A line of agents that never go round in circles."""
+    return _team(LINE, RingModel(), None, guards)
+
+
+def _team(names: Sequence[str], model: RingModel, store: str | None, guards: Sequence[Guard]) -> Team:
+    members = [Agent(name, instructions=INSTRUCTIONS) for name in names]
+    limits = Limits(max_handoffs=1_000, max_turns=1_000, max_agents=len(LINE))
+    return Team(members, model=model, limits=limits, store=store, guards=guards)

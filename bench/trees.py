@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from bench.durable import folder
-from bench.measure import Figure, interleaved
+from bench.measure import Figure, alternated
 from bench.ring import ANSWER, ASKED, INSTRUCTIONS
 from changeover import Agent, Limits, Team, delegate
 from changeover.messages import Assistant, Call, Reply
@@ -50,10 +50,10 @@ async def fan_out() -> list[Figure]:
 
 async def _ratio(name: str, teams: dict[int, Team], times: tuple[int, int]) -> Figure:
     few, many = teams[FEW], teams[MANY]
-    taken = await interleaved(
+    taken = await alternated(
         {"few": (lambda: few.run(ASKED), times[0]), "many": (lambda: many.run(ASKED), times[1])}, repetitions=7
     )
-    each, each_of_many = taken["few"] / FEW, taken["many"] / MANY
+    each, each_of_many = taken["few"].least / FEW, taken["many"].least / MANY
     await few.close()
     await many.close()
     return Figure(f"{name}, {MANY} at once / {FEW}", each_of_many / each, 1.5, f"{each_of_many * 1e6:.0f} µs each")

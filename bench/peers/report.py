@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from bench.grid import Grid
+from bench.measure import Figure, ratio, taken
 from bench.page import rewritten
 from bench.peers.environment import OURS, PEERS, ROOT, Peer
 
@@ -52,6 +53,25 @@ async def grids() -> list[Grid]:
         imports(await repeated(peers, "imports", lambda peer: {"statement": peer.imports})),
         crashes(await after_a_kill(peers)),
     ]
+
+
+BESIDE = {"strands": 15.0, "openai_agents": 22.0}
+"""How many times as long as ours a handoff takes in these libraries, at least."""
+
+
+async def beside() -> list[Figure]:
+    """One handoff in the closest peers, relative to ours in the same run."""
+    peers = [peer for peer in PEERS if peer is OURS or peer.adapter in BESIDE]
+    for peer in peers:
+        peer.install()
+    measured = await repeated(peers, "relay", lambda peer: {"runs": {"1": 200}}, repetitions=7)
+    found = {peer: taken([figures["1"] for figures in rounds]) for peer, rounds in measured.items()}
+    figures = []
+    for peer in peers:
+        if peer is not OURS:
+            name, note = f"one handoff: {peer.name} / ours", f"{found[peer].least:,.0f} µs"
+            figures.append(ratio(name, found[peer], found[OURS], BESIDE[peer.adapter], note)._replace(least=True))
+    return figures
 
 
 async def repeated(
