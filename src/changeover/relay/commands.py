@@ -266,6 +266,9 @@ class Record(Struct, frozen=True, gc=False):
     """A decision that needs no effect: an event to append at once. It never leaves `settle`."""
 
     event: Event
+    then: Event | None = None
+    """The event that follows in any case, because nothing can come between the two. A decision on the state after
+    `event` would be the same."""
 
 
 Effect = (

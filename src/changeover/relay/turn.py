@@ -55,6 +55,11 @@ class Offered(Struct, frozen=True, gc=False):
     """The open circuit of the receiver, if the store found one."""
 
     @property
+    def is_fresh(self) -> bool:
+        """Whether the receiver can answer: its context is there, and neither a person nor the store has a say."""
+        return self.verdict is None and self.tripped is None and (self.packed is not None or not self.offer.packs)
+
+    @property
     def lasts(self) -> float | None:
         """Seconds that the receiver has, counted from the claim if it is queued."""
         if self.offer.queued:

@@ -53,9 +53,8 @@ from changeover.relay.turn import Asked, Declined, Offered, OpenCall, Turn
 def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
     """What is due for the transfer of a turn when every other call is answered."""
     phase = call.phase
-    if type(phase) is Offered and _is_accepted_at_once(phase, roster) and not _unpacked(phase):
-        receiver = phase.offer.receiver
-        return Record(HandoffAccepted(phase.offer.call, state.task, receiver, Mode.TRANSFER, receiver))
+    if type(phase) is Offered and phase.is_fresh and _is_accepted_at_once(phase.offer, roster):
+        return Record(_acceptance(state, phase.offer))
     if isinstance(phase, Asked):
         return (
             [AwaitApproval(command_id(phase.request.call, Mark.DECISION), state.task, phase.request)]
@@ -66,12 +65,20 @@ def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) ->
     return due if isinstance(due, Record) else [due] if due else ()
 
 
-def _is_accepted_at_once(phase: Offered, roster: Roster) -> bool:
+def with_acceptance(state: State, turn: Turn, offer: HandoffOffered, roster: Roster) -> Record:
+    """The offer of a transfer, and its acceptance if that follows at once: the receiver accepts every offer, and no
+    other call of the turn is open."""
+    at_once = turn.unanswered == 1 and not offer.packs and _is_accepted_at_once(offer, roster)
+    return Record(offer, _acceptance(state, offer) if at_once else None)
+
+
+def _acceptance(state: State, offer: HandoffOffered) -> HandoffAccepted:
+    return HandoffAccepted(offer.call, state.task, offer.receiver, Mode.TRANSFER, offer.receiver)
+
+
+def _is_accepted_at_once(offer: HandoffOffered, roster: Roster) -> bool:
     """Whether the offer is accepted at once, with nothing to ask, wait for or check."""
-    offer = phase.offer
-    if offer.queued or offer.deadline is not None or phase.verdict is not None or phase.tripped is not None:
-        return False
-    return _accepts_all(offer.receiver, roster)
+    return not offer.queued and offer.deadline is None and _accepts_all(offer.receiver, roster)
 
 
 def _accepts_all(receiver: str, roster: Roster) -> bool:

@@ -310,13 +310,15 @@ def settle(
         apply(event)
     # One decision at a time: each may change the next one.
     while isinstance(decision := decide(state, roster), Record):
-        apply(decision.event)
-        batch.append(decision.event)
-        if tripped and type(offer := decision.event) is HandoffOffered and (found := tripped.get(offer.call)):
+        event, then = decision.event, decision.then
+        if tripped and type(event) is HandoffOffered and (found := tripped.get(event.call)):
             # Right after its offer: any other place would shift the ids that the store checked.
-            known = (found.receiver, found.failures, found.until, found.opened_at)
-            batch.append(verdict := CircuitFound(offer.call, offer.task, *known))
-            apply(verdict)
+            then = CircuitFound(event.call, event.task, found.receiver, found.failures, found.until, found.opened_at)
+        apply(event)
+        batch.append(event)
+        if then is not None:
+            apply(then)
+            batch.append(then)
         if roster.following is not None and state.run is None:
             roster = roster.following
     if decision and state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:

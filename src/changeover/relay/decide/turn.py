@@ -14,10 +14,10 @@ from changeover.ids import Mark, call_id, command_id
 from changeover.relay.budget import handoffs_left
 from changeover.relay.commands import AwaitApproval, Command, FetchContext, Record, RunTool, SeekApproval
 from changeover.relay.decide import broker, delegates
-from changeover.relay.decide.answers import answer, end
+from changeover.relay.decide.answers import answer, end, with_acceptance
 from changeover.relay.decide.limits import fail, over_limit
 from changeover.relay.decide.offer import Proposal, demanded, from_call, propose
-from changeover.relay.events import CallRefused, ToolFinished
+from changeover.relay.events import CallRefused, HandoffOffered, ToolFinished
 from changeover.relay.run import Run
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import (
@@ -80,7 +80,8 @@ def _offer_branch(
     move = roster.move_of(turn.agent, call.call.name)
     intent = Intent(errand.receiver, errand.task, errand.context, Mode.DELEGATE)
     proposal = Proposal(turn, call, move, intent, "branch", call_id(call.id, index), guarded=not turn.code)
-    return _listed(propose(state, run, proposal, roster))
+    due = propose(state, run, proposal, roster)
+    return due if isinstance(due, Record) else [due]
 
 
 def _offer_goto(
@@ -89,7 +90,7 @@ def _offer_goto(
     """Offer the conversation to the receiver that a Command names."""
     move, intent = roster.move_of(turn.agent, call.call.name), Intent(directive.goto, directive.message)
     proposal = Proposal(turn, call, move, intent, "command", call.id, guarded=not turn.code)
-    return _listed(propose(state, run, proposal, roster))
+    return _answered(state, turn, propose(state, run, proposal, roster), roster)
 
 
 def _offer_transfer(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
@@ -99,11 +100,15 @@ def _offer_transfer(state: State, run: Run, turn: Turn, call: OpenCall, roster: 
         return over_limit(state, run, (call.id, ""), "max_handoffs", roster)
     move = roster.move_of(turn.agent, call.call.name)
     assert isinstance(move, TRANSFERS)
-    return _listed(from_call(state, run, (turn, call), move, roster))
+    return _answered(state, turn, from_call(state, run, (turn, call), move, roster), roster)
 
 
-def _listed(due: Record | SeekApproval) -> Record | Sequence[Command]:
-    return due if isinstance(due, Record) else [due]
+def _answered(state: State, turn: Turn, due: Record | SeekApproval, roster: Roster) -> Record | Sequence[Command]:
+    """What is due for a transfer: an offer comes with its acceptance, if that follows at once."""
+    if not isinstance(due, Record):
+        return [due]
+    offer = due.event
+    return with_acceptance(state, turn, offer, roster) if type(offer) is HandoffOffered else due
 
 
 Moves = Mapping[str, Move]
