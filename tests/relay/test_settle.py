@@ -1,6 +1,7 @@
 """Several events in one decision: the log and the state are those of one event at a time."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from changeover.agent.roster import Roster
 from changeover.errors import ChangeoverError
 from changeover.guards.rules import Rule
 from changeover.handoffs.strategies import MessageOnly, Recent
+from changeover.ids import call_of
 from changeover.relay.commands import Command, Record
 from changeover.relay.decide.decision import decide, settle
-from changeover.relay.events import Entry, Event, HandoffAccepted, HandoffOffered, Started
+from changeover.relay.events import Entry, Event, HandoffAccepted, HandoffOffered, LimitReached, Started, Unreadable
+from changeover.relay.run import TURNING
 from changeover.relay.state import State
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, hands_off, says
@@ -34,10 +37,18 @@ def one_at_a_time(state: State, roster: Roster, at: float, events: Sequence[Even
     for _ in range(ENOUGH):
         decision = decide(state, roster)
         if not isinstance(decision, Record):
+            give_out(state, decision)
             return batch, decision
         state.apply(decision.event)
         batch.append(decision.event)
     raise AssertionError("it would decide for ever")
+
+
+def give_out(state: State, commands: Sequence[Command]) -> None:
+    """Mark the commands of a turn as given out, as an engine expects it."""
+    if state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:
+        for command in commands:
+            phase.turn.give_out(call_of(command.id))
 
 
 @given(ANY_LOG)
@@ -45,11 +56,11 @@ def one_at_a_time(state: State, roster: Roster, at: float, events: Sequence[Even
 def test_any_sequence_of_events_settles_as_if_one_event_was_decided_at_a_time(events: list[Event]):
     several, single = State("c"), State("c")
     assert_alike(settle(several, ROSTER, 5.0, events), one_at_a_time(single, ROSTER, 5.0, events))
-    assert_same(several, single)
+    assert seen(several) == seen(single)
 
 
 def wary(package: Any) -> bool:
-    return "go on" not in str(package.context.messages)
+    return "go on" not in package.task.description
 
 
 def packed(handover: Any) -> str:
@@ -102,10 +113,8 @@ async def test_a_random_team_writes_the_log_that_one_event_at_a_time_would_give(
     options = {**declared, "clock": ManualClock(auto=True), "ask": lambda request: Respond("here")}
     team = Team(members, model=ScriptedModel(filled), store=log, **options)
     for _ in range(2):
-        try:
+        with suppress(ChangeoverError):
             await team.run(text, conversation="c", agent="a")
-        except ChangeoverError:
-            pass
     roster = dispatcher_of(team).directory.world.roster
     await team.close()
     entries = await log.tree("c")
@@ -118,11 +127,14 @@ def assert_settles(roster: Roster, entries: Sequence[Entry]) -> None:
     several, single = State(entries[0].conversation), State(entries[0].conversation)
     for entry in entries:
         given = 1 + (type(entry.events[0]) is Started)
-        found = settle(several, roster, entry.at, entry.events[:given])
-        assert_alike(found, one_at_a_time(single, roster, entry.at, entry.events[:given]))
+        # What the store says of the budget of a tree cannot be decided from one log.
+        given += sum(type(event) is LimitReached for event in entry.events[given : given + 1])
+        events = [event for event in entry.events[:given] if not isinstance(event, Unreadable)]
+        found = settle(several, roster, entry.at, events)
+        assert_alike(found, one_at_a_time(single, roster, entry.at, events))
         assert tuple(found[0]) == entry.events
         several.seq = single.seq = entry.seq
-        assert_same(several, single)
+        assert seen(several) == seen(single)
 
 
 def assert_alike(several: tuple[list[Event], Sequence[Command]], single: tuple[list[Event], Any]) -> None:
@@ -130,17 +142,9 @@ def assert_alike(several: tuple[list[Event], Sequence[Command]], single: tuple[l
     assert seen(several[1]) == seen(single[1])
 
 
-def assert_same(several: State, single: State) -> None:
-    """The states are equal, but for commands: only `settle` marks them as given out."""
-    for state in (several, single):
-        if state.run is not None and (turn := getattr(state.run.phase, "turn", None)) is not None:
-            turn.idle, turn.ready = {}, {}
-    assert seen(several) == seen(single)
-
-
 @pytest.mark.parametrize("receiver", ["b", "code"])
 async def test_an_offer_that_is_accepted_at_once_is_decided_with_its_acceptance(receiver: str):
-    members = [Agent("a"), Agent("b"), Function("code", lambda ctx: "counted")]
+    members: list[Member] = [Agent("a"), Agent("b"), Function("code", lambda ctx: "counted")]
     log = MemoryLog()
     team = Team(members, model=ScriptedModel({"a": [hands_off(receiver, "x")], "b": [says("done")]}), store=log)
     await team.run("hello", conversation="c")

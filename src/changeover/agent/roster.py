@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
 from changeover.agent.handoff import Delegate, Handoff
@@ -113,6 +113,8 @@ class Seat(Struct, frozen=True):
         return tuple(misfit(each, variables[each.name]) for each in self.agent.requires if each.name in lacking)
 
 
+FULL, RECENT, MESSAGE_ONLY = Full(), Recent(), MessageOnly()
+
 BRIEFING = 2
 """A briefing may take one part in so many of a context window; the rest is for instructions, tools and the work."""
 
@@ -163,16 +165,21 @@ class Roster(Struct, frozen=True):
     """What the store declares no longer, such as "agent 'billing'", each with the edition that withdrew it."""
     following: Roster | None = None
     """The roster of the conversation's next run, if the store has changed since the current one began."""
+    has_strategies: bool = False
+    """True if a member, a handoff, the team or a run declares a strategy; computed."""
+    breaks: bool = False
+    """True if the team has a circuit breaker; computed."""
+
+    def __post_init__(self) -> None:
+        # What every decision asks is found out once, when the team is compiled.
+        force_setattr(self, "breaks", self.breaker is not None or self.own_breakers)
+        declared = self.strategy is not None or bool(self.strategies)
+        force_setattr(self, "has_strategies", declared or any(map(_declares_strategy, self.seats.values())))
 
     def at(self, edition: int) -> Roster:
         """This roster, or the following one if that has this edition."""
         following = self.following
         return following if following is not None and following.edition == edition else self
-
-    @property
-    def breaks(self) -> bool:
-        """True if the team has a circuit breaker."""
-        return self.breaker is not None or self.own_breakers
 
     def hands_off(self, root: str, agent: str) -> bool:
         """True if an agent may hand off or delegate in the tree with this root."""
@@ -219,19 +226,23 @@ class Roster(Struct, frozen=True):
     def strategy_for(self, sender: str, receiver: str, mode: Mode, move: Move | None, run: int) -> ContextStrategy:
         """How much the receiver sees: as the declaration of the sender's move says, else the receiver's, else that of
         the run, else the team's, else the default of the mode."""
-        seat = self.seats.get(receiver)
-        declared: Strategy | None = None
         if isinstance(move, DelegateTo):
-            declared, mode = move.declared.strategy, Mode.DELEGATE
-        elif isinstance(move, Transfer) and mode is Mode.TRANSFER:
-            declared = move.declared.strategy
-        own = seat.agent.strategy if isinstance(seat, Seat) else None
-        for strategy in (declared, own, self.strategies.get(run) if self.strategies else None, self.strategy):
-            if strategy is not None:  # a function may count as false
-                return as_strategy(strategy)
+            mode = Mode.DELEGATE
+        if self.has_strategies and (found := self._declared_strategy(receiver, mode, move, run)) is not None:
+            return as_strategy(found)
         if mode is Mode.DELEGATE:
-            return Recent()
-        return MessageOnly() if sender == receiver else Full()
+            return RECENT
+        return MESSAGE_ONLY if sender == receiver else FULL
+
+    def _declared_strategy(self, receiver: str, mode: Mode, move: Move | None, run: int) -> Strategy | None:
+        says = isinstance(move, DelegateTo) or (isinstance(move, Transfer) and mode is Mode.TRANSFER)
+        # Compared with None: a function may count as false.
+        if says and isinstance(move, DECLARED) and (declared := move.declared.strategy) is not None:
+            return declared
+        seat = self.seats.get(receiver)
+        if isinstance(seat, Seat) and (own := seat.agent.strategy) is not None:
+            return own
+        return self.strategies.get(run) if run in self.strategies else self.strategy
 
     def briefing_room(self, receiver: str) -> int | None:
         """Number of tokens that a briefing may take of the receiver's context window; None if that is unknown."""
@@ -292,6 +303,13 @@ def retooled(roster: Roster, tools: Mapping[str, Iterable[UseTool]]) -> Roster:
         if isinstance(member, Agent) and id in tools:
             seats[id] = seat(member, members, tools[id], roster.handoffs_enabled, roster.absent)
     return replace(roster, seats=seats)
+
+
+def _declares_strategy(seat: Seat | Function | Person) -> bool:
+    if not isinstance(seat, Seat):
+        return False
+    ways = [move.declared.strategy for move in seat.moves.values() if isinstance(move, Transfer | DelegateTo)]
+    return any(strategy is not None for strategy in (seat.agent.strategy, *ways))
 
 
 def _receivers(definitions: Iterable[ToolDefinition]) -> tuple[str, ...]:

@@ -26,11 +26,13 @@ class Deadlock(Struct, frozen=True):
 
     def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
         """Deny an `offer` that repeats one in the trail of the `facts`; the `ledger` does not matter."""
+        sender, receiver, progress = offer.sender, offer.receiver, facts.progress
         for back, passed in enumerate(reversed(facts.trail)):
-            stuck = passed.progress == facts.progress
+            stuck = passed.progress == progress
             if back >= self.window and not stuck:
                 break
-            if not _is_repeated(offer, passed):
+            # First what differs most often: every earlier handoff of the run is compared.
+            if passed.receiver != receiver or passed.sender != sender or not _is_repeated(offer, passed):
                 continue
             cycle = _cycle(facts.trail[len(facts.trail) - 1 - back :], offer)
             if back < self.window and passed.news == facts.news and _is_same(offer, passed):
@@ -46,8 +48,8 @@ class Deadlock(Struct, frozen=True):
 
 
 def _is_repeated(offer: Offer, passed: Passed) -> bool:
-    """True for the same sender and receiver, where another message is no other task."""
-    if (offer.sender, offer.receiver, offer.mode) != (passed.sender, passed.receiver, passed.mode):
+    """True for the same mode between the same two agents, where another message is no other task."""
+    if offer.mode is not passed.mode:
         return False
     # An agent may hand off to itself to start afresh, and ask a delegate one thing after the other.
     another = offer.sender == offer.receiver or offer.mode is Mode.DELEGATE

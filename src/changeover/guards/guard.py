@@ -118,6 +118,8 @@ def checked(guards: Iterable[Guard], offer: Offer, ledger: Ledger, facts: Facts)
     asked: Ask | None = None
     for guard in guards:
         answer = _answer_of(guard, offer, ledger, facts)
+        if answer is ALLOW:
+            continue
         if isinstance(answer, Deny):
             return answer
         if isinstance(answer, Ask) and asked is None:
@@ -126,16 +128,15 @@ def checked(guards: Iterable[Guard], offer: Offer, ledger: Ledger, facts: Facts)
 
 
 def _answer_of(guard: Guard, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
-    name = type(guard).__name__
     try:
         answer: object = guard.check(offer, ledger, facts)
     except Exception as error:  # the user's code
-        return Deny(f"{name} could not judge it: {type(error).__name__}: {error}")
+        return Deny(f"{type(guard).__name__} could not judge it: {type(error).__name__}: {error}")
     match answer:
         case Allow() | Deny(reason=str()) | Ask(question=str()):
             return answer
         case _:
-            return Deny(f"{name} returned {answer!r:.100}, not Allow(), Deny(…) or Ask(…)")
+            return Deny(f"{type(guard).__name__} returned {answer!r:.100}, not Allow(), Deny(…) or Ask(…)")
 
 
 def guard_faults(guards: object) -> list[str]:

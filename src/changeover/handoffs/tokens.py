@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from changeover.messages import Assistant, Message, Note, ToolResult, User, with_labels
+from changeover.messages import Assistant, Message, User, with_labels
 
 VOCABULARY = "o200k_base"
 
@@ -51,19 +51,20 @@ def beginning(text: str, most: int) -> str:
 
 def weight(*messages: Message) -> int:
     """The number of tokens of messages; each is counted alone, so that sums of parts equal the sum of all."""
-    return sum(count(_text(message)) for message in messages) + ENVELOPE * len(messages)
+    tokens = ENVELOPE * len(messages)
+    for message in messages:
+        tokens += count(_text(message))
+    return tokens
 
 
 def _text(message: Message) -> str:
-    kind = type(message)
-    if kind is ToolResult or kind is Note:
-        return message.text
-    if isinstance(message, Assistant) and message.calls:
-        written = (f"{call.name} {_written(call.args)}{call.malformed}" for call in message.calls)
-        return "\n".join([message.text, *written])
-    if isinstance(message, User) and message.files:
-        return with_labels(message.text, message.files)
-    return message.text
+    match message:
+        case Assistant(calls=calls) if calls:
+            return "\n".join([message.text, *[f"{call.name} {_written(call.args)}{call.malformed}" for call in calls]])
+        case User(files=files) if files:
+            return with_labels(message.text, files)
+        case _:
+            return message.text
 
 
 def load() -> Encode:

@@ -250,11 +250,13 @@ class Run(Account):
 
     def find(self, call: str, phase: type | tuple[type, ...] = object) -> tuple[Turn, OpenCall] | None:
         """The open call of the current turn that an id belongs to, if it is in one of these phases."""
-        turn = self.phase.turn if isinstance(self.phase, TURNING) else None
-        found = (turn.calls.get(call) or turn.calls.get(call_of(call))) if turn else None
-        if turn is None or found is None or type(found.phase) is Answered:
+        now = self.phase
+        if not isinstance(now, TURNING) or (turn := now.turn) is None:
             return None
-        return (turn, found) if isinstance(found.phase, phase) else None
+        found = turn.calls.get(call) or turn.calls.get(call_of(call))
+        if found is None or type(found.phase) is Answered or not isinstance(found.phase, phase):
+            return None
+        return turn, found
 
     def gain(self) -> None:
         """Count a step that achieved something new."""
@@ -288,9 +290,11 @@ class Run(Account):
 
     def spend(self, agent: str, usage: Usage) -> None:
         """Count one reply."""
+        account = self.account(agent)
         self.turns += 1
-        self.account(agent).turns += 1
-        self.charge(agent, usage)
+        account.turns += 1
+        self.pay(usage)
+        account.pay(usage)
 
     def charge(self, agent: str, usage: Usage) -> None:
         """Add the usage of a model call to an agent."""

@@ -103,11 +103,16 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
         return ()  # a newer version wrote it, and goes on with it
     rolls_back = state.callbacks or state.returning is not None or state.undoing.failed
     decision = _roll_back(state, run, roster) if rolls_back else _next(state, run, roster)
-    if state.undoes and run is not None and isinstance(decision, Record):
-        decision = rollback.before_failure(state, run, decision)
-    if roster.fallback and isinstance(decision, Record):
-        decision = fallback.unless_sender_goes_on(state, decision, roster)
+    if (state.undoes or roster.fallback) and isinstance(decision, Record):
+        decision = _unless_undone(state, run, decision, roster)
     return record_first(state, decision, roster) if roster.trials else decision
+
+
+def _unless_undone(state: State, run: Run | None, decision: Record, roster: Roster) -> Record:
+    """The decision; if it fails the run, what comes in its place where handoffs are rolled back or senders go on."""
+    if state.undoes and run is not None:
+        decision = rollback.before_failure(state, run, decision)
+    return fallback.unless_sender_goes_on(state, decision, roster) if roster.fallback else decision
 
 
 def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Command]:
@@ -229,10 +234,12 @@ def _news(state: State, run: Run) -> tuple[str, ...]:
 
 def _is_last_call(state: State, run: Run, limits: Limits) -> bool | Record:
     """Whether this is the last model call that the limits allow, or the record of a limit that forbids it."""
-    tell, turns = limits.on_limit == "tell", run.turns + run.below.turns
+    turns = run.turns + run.below.turns
     budgeted = limits.max_tokens is not None or limits.max_cost is not None
-    near = turns >= limits.max_turns or budgeted or state.limits or state.work.max_iterations
-    if not near or (fault := spent_up(state, run, limits)) is None:
+    if turns < limits.max_turns - 1 and not (budgeted or state.limits or state.work.max_iterations):
+        return False  # most calls: no limit is near
+    tell = limits.on_limit == "tell"
+    if (fault := spent_up(state, run, limits)) is None:
         return tell and turns == limits.max_turns - 1
     if not tell or fault.limit not in BUDGETS or run.last_word:
         return fail(run, fault)
@@ -321,9 +328,9 @@ def settle(
             batch.append(then)
         if roster.following is not None and state.run is None:
             roster = roster.following
-    if decision and state.run is not None and isinstance(phase := state.run.phase, TURNING) and phase.turn:
+    if decision and (run := state.run) is not None and isinstance(run.phase, TURNING) and (turn := run.phase.turn):
         for command in decision:
-            phase.turn.give_out(call_of(command.id))
+            turn.give_out(call_of(command.id))
     return batch, decision
 
 

@@ -6,7 +6,6 @@ Each way to hand off (a tool of a model, a Command, a branch, the next receiver 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import inf
 from typing import Literal
 
@@ -32,7 +31,7 @@ from changeover.guards.approval import Approval
 from changeover.handoffs.briefing import briefed_by
 from changeover.handoffs.context import strip_forged
 from changeover.handoffs.package import HandoffPackage
-from changeover.handoffs.strategies import Full
+from changeover.handoffs.strategies import ContextStrategy, Full
 from changeover.ids import Mark, command_id, handoff_id, next_offer, reply_of, split_handoff
 from changeover.relay.budget import crowded, exceeded
 from changeover.relay.commands import Record, SeekApproval
@@ -161,9 +160,6 @@ def propose(state: State, run: Run, proposal: Proposal, roster: Roster) -> Recor
     if proposal.limited and (refusal := _over_limit(state, run, proposal, receiver, roster)):
         return refusal
     offer = _draft(state, run, proposal, receiver, roster)
-    if roster.names:
-        offer = _with_names(offer, roster.names)
-    offer = _with_context(state, run, proposal, offer, roster)
     return guarded(state, run, proposal, offer, roster) if proposal.guarded else Record(offer)
 
 
@@ -245,10 +241,26 @@ def _over_limit(state: State, run: Run, proposal: Proposal, receiver: str, roste
 
 
 def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Roster) -> HandoffOffered:
-    """The offer with its deadline and its predecessor, before the context is added."""
-    if proposal.declined is not None and proposal.step is not None:
-        return _draft_again(state, run, proposal, proposal.declined, proposal.step, roster)
-    turn, intent, found = proposal.turn, proposal.intent, proposal.call.chosen
+    """The offer with its deadline, its predecessor, and the part of the context that its receiver gets."""
+    strategy, turn = _strategy(state, run, proposal, receiver, roster), proposal.turn
+    # Most transfers: the receiver reads the whole thread, and the offer is built only once.
+    whole = strategy.whole and proposal.intent.mode is Mode.TRANSFER and not turn.code
+    tokens = state.scale.weigh(state.thread) if whole else 0
+    if proposal.declined is None or proposal.step is None:
+        offer = _draft_first(state, run, proposal, receiver, tokens, roster)
+    else:
+        offer = _draft_again(state, run, proposal, proposal.declined, proposal.step, roster)
+        if whole:  # it may have had another strategy before
+            plain = replace(offer, strategy=Full.name, include=(), exclude=(), packs=False)
+            offer = replace(plain, before=tokens, after=tokens)
+    return offer if whole else with_context(state, run, (turn, proposal.call), offer, strategy, roster)
+
+
+def _draft_first(
+    state: State, run: Run, proposal: Proposal, receiver: str, tokens: int, roster: Roster
+) -> HandoffOffered:
+    """An offer that follows no other one of the same call."""
+    turn, intent, found, names = proposal.turn, proposal.intent, proposal.call.chosen, roster.names
     # By position where it can be: every transfer passes here, and keywords take three times as long.
     offer = HandoffOffered(
         proposal.id,
@@ -270,8 +282,12 @@ def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Ro
         expected=intent.expected or (_inherited(run, intent, receiver) if run.wishes or run.spoken.given else None),
         capability=found.capability if found else "",
         queued=found is not None and found.queued and receiver == found.receiver,
+        before=tokens,
+        after=tokens,
         reason=intent.reason,
         required=intent.required,
+        sender_name=names.get(turn.agent, "") if names else "",
+        receiver_name=names.get(receiver, "") if names else "",
         policy=intent.policy,
     )
     if turn.code and run.spoken.package is not None:
@@ -304,6 +320,7 @@ def _draft_again(
         brokered=step.brokered,
         needs_context=step.needs_context,
         needs_permission=step.needs_permission,
+        receiver_name=roster.names.get(receiver, ""),
     )
     offer = _with_deadline(state, offer, declined.timeout, roster)
     if proposal.turn.code and run.spoken.package is not None:
@@ -366,25 +383,16 @@ def _as_retry(state: State, run: Run, call: OpenCall, offer: HandoffOffered) -> 
     return replace(offer, attempt=before.attempt + 1, retry_of=before.handoff, declined_by=before.by)
 
 
-def _with_names(offer: HandoffOffered, names: Mapping[str, str]) -> HandoffOffered:
-    return replace(offer, sender_name=names.get(offer.sender, ""), receiver_name=names.get(offer.receiver, ""))
-
-
-def _with_context(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, roster: Roster) -> HandoffOffered:
-    """The offer with the part of the sender's context that its receiver gets."""
-    sender, receiver = state.agent, offer.receiver
+def _strategy(state: State, run: Run, proposal: Proposal, receiver: str, roster: Roster) -> ContextStrategy:
+    """How much of the sender's context the receiver gets."""
+    sender, mode = state.agent, proposal.intent.mode
     if proposal.declined is not None:
         before = proposal.declined.offer
         # A sender that gets its own task back does not start afresh.
         sender, receiver = before.sender, before.receiver if receiver == before.sender else receiver
-    strategy = roster.strategy_for(sender, receiver, offer.mode, proposal.move, run.id)
+    strategy = roster.strategy_for(sender, receiver, mode, proposal.move, run.id)
     if roster.trials:
         strategy = strategy_variant(state, receiver, strategy, roster)
     if strategy.made and not state.chapters:
         strategy = strategy.for_size(state.scale.weigh(state.thread))
-    if not strategy.whole or offer.mode is Mode.DELEGATE or proposal.turn.code:
-        return with_context(state, run, (proposal.turn, proposal.call), offer, strategy, roster)
-    # Most transfers: the receiver reads the whole thread. An alternative may have had another strategy before.
-    plain = offer if offer.is_whole else replace(offer, strategy=Full.name, include=(), exclude=(), packs=False)
-    weight = state.scale.weigh(state.thread)
-    return replace(plain, before=weight, after=weight)
+    return strategy

@@ -71,14 +71,14 @@ async def _call_model(world: World, command: CallModel, emit: Emit | None) -> Ev
     agent, began = command.context.agent, world.clock.now()
     try:
         declared, model = declared_for(world, command)
-        instructions = await written(declared, command.context)
+        instructions = declared if isinstance(declared, str) else await written(declared, command.context)
         request = request_of(world, command, instructions, model)
         given = await (model.reply(request) if emit is None else _streamed(model, request, emit))
         reply = reply_of(given, command.id)
     except TROUBLE as error:
         let_go(error)
         return ModelFailed(agent, command.task, words_of(error), _retry_at(world, command, error))
-    usage = None if reply.usage == ONE_REQUEST else reply.usage
+    usage = None if reply.usage is ONE_REQUEST or reply.usage == ONE_REQUEST else reply.usage
     said = (reply.text, reply.thinking, reply.calls, usage, reply.extra, None, began)
     if isinstance(declared, str):
         return ModelReplied(agent, command.task, *said)
