@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,8 +15,6 @@ from changeover.agent.roster import Seat
 from changeover.agent.specialist import Specialist
 from changeover.agent.team_faults import listed_ways
 from changeover.assembly import Declared, assemble
-from changeover.documents.shape import Scope
-from changeover.documents.team_document import TeamDocument, scope_of, team_of
 from changeover.documents.tool_modules import ToolModules
 from changeover.guards.rules import Rule
 from changeover.relay.declarations import Declaration, Kind
@@ -24,6 +22,10 @@ from changeover.relay.ports import World
 from changeover.routing.registry import registry_over, roster_over
 from changeover.toolkits.connections import Connections
 from changeover.tools.run_context import RunContext
+
+if TYPE_CHECKING:
+    from changeover.documents.shape import Scope
+    from changeover.documents.team_document import TeamDocument
 
 T = TypeVar("T")
 
@@ -118,6 +120,9 @@ def read_rows(
     rows: Sequence[Declaration], team: str, modules: ToolModules, beside: Sequence[Member] = ()
 ) -> TeamDocument:
     """What these rows declare for the team of this name; raises MisconfiguredError with all faults."""
+    # Here: it imports YAML, and most teams are declared in code.
+    from changeover.documents.team_document import team_of
+
     others = [*beside, *stand_ins(rows, beside).values()]
     return team_of(document_of(rows, team), SOURCE, modules, others, withdrawn(rows))
 
@@ -136,6 +141,8 @@ def scope_over(
     if new:
         data["agents"] = {new: {}, **data["agents"]}
     others = [*beside, *stand_ins(rows, beside).values()]
+    from changeover.documents.team_document import scope_of
+
     return scope_of(data, modules, others, withdrawn(rows))
 
 

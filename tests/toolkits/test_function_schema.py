@@ -1,6 +1,7 @@
 """What a model is shown of a function, whether what it wrote fits, and what cannot be shown at all."""
 
 import functools
+import gc
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -8,12 +9,14 @@ from datetime import date
 from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Literal
+from weakref import ref
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from changeover.guards.approval import Approvable, Approval
 from changeover.relay.ports import ToolOutcome
+from changeover.toolkits.function_schema import Schema, compile_tool
 from changeover.toolkits.toolkit import AgentToolkit
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import Tool, tool
@@ -284,3 +287,42 @@ def test_what_json_cannot_describe_can_be_bound():
     toolkit = AgentToolkit([Tool(function=bound, name="send")])
     assert toolkit.faults == []
     assert list(toolkit.tools()[0].definition.parameters["properties"]) == ["order"]
+
+
+def test_a_function_is_described_once_however_many_tools_are_made_of_it():
+    def look(order: str) -> str:
+        """Look up an order."""
+        return order
+
+    first, again = compile_tool(tool(look)), compile_tool(tool(read_only=True)(look))
+    assert isinstance(first, Schema)
+    assert isinstance(again, Schema)
+    assert again.validator is first.validator
+    assert again.definition.read_only
+    renamed = compile_tool(tool(name="find", description="Find it.")(look))
+    assert isinstance(renamed, Schema)
+    assert (renamed.definition.name, renamed.definition.description) == ("find", "Find it.")
+
+
+def test_a_function_whose_docstring_changed_is_described_again():
+    def look(order: str) -> str:
+        """Look up an order."""
+        return order
+
+    compile_tool(tool(look))
+    look.__doc__ = "Look up a parcel."
+    found = compile_tool(tool(look))
+    assert isinstance(found, Schema)
+    assert found.definition.description == "Look up a parcel."
+
+
+def test_the_description_of_a_function_is_dropped_with_the_function():
+    def look(order: str) -> str:
+        """Look up an order."""
+        return order
+
+    compile_tool(tool(look))
+    gone = ref(look)
+    del look
+    gc.collect()
+    assert gone() is None

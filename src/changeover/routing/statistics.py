@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import count
 from math import exp, isfinite, lgamma, log, log1p, sqrt
-from statistics import NormalDist
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -171,6 +170,8 @@ def rate(tally: Tally, confidence: float) -> Interval:
     """Wilson's confidence interval of a rate; valid for few values, and always between 0 and 1."""
     if not tally.n:
         return 0.0, 1.0
+    from statistics import NormalDist  # here: it imports decimals and fractions
+
     z, n, p = NormalDist().inv_cdf((1 + confidence) / 2), tally.n, tally.mean
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     reach = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))

@@ -9,6 +9,7 @@ from functools import partial
 from inspect import Parameter
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -180,8 +181,33 @@ class Schema(Struct, frozen=True):
         return f"the arguments of {self.definition.name} do not fit: {cut('; '.join(complaints))}; it takes {takes}"
 
 
+class Shape(Struct, frozen=True):
+    """What a function's code says of it as a tool, whatever its options are."""
+
+    signature: Signature
+    description: str
+    parameters: dict[str, Any]
+    validator: SchemaValidator
+
+
+_shapes: WeakKeyDictionary[Fn, dict[tuple[str, str | None], Shape]] = WeakKeyDictionary()
+"""The shapes of functions by name and docstring, as long as the functions live: teams are often built anew of the same
+functions, and pydantic takes most of that time."""
+
+
 def compile_tool(tool: Tool) -> Schema | list[str]:
     """The schema of this tool, or what is wrong with its function, one text for each fault."""
+    function, name = tool.function, tool.name
+    if not inspect.isfunction(function):  # others may change what they take
+        return _schema(tool, _shape(tool))
+    known, key = _shapes.setdefault(function, {}), (name, function.__doc__)
+    shape = known.get(key) or _shape(tool)
+    if isinstance(shape, Shape):
+        known[key] = shape
+    return _schema(tool, shape)
+
+
+def _shape(tool: Tool) -> Shape | list[str]:
     signature, faults = read(tool.function)
     reserved = sorted(METADATA & {parameter.name for parameter in signature.open})
     faults += [f"has a parameter called {name!r}, which is reserved; rename it" for name in reserved]
@@ -191,15 +217,17 @@ def compile_tool(tool: Tool) -> Schema | list[str]:
         faults += _undescribable(signature, error)
     else:
         if not faults:
-            return _schema(tool, signature, described)
+            parameters = without_titles(described.function_schema.json_schema)
+            return Shape(signature, described.description or "", parameters, described.function_schema.validator)
     return [f"tool {tool.name!r} {fault}" for fault in faults]
 
 
-def _schema(tool: Tool, signature: Signature, described: Described) -> Schema:
-    about = tool.description or described.description or ""
-    parameters = without_titles(described.function_schema.json_schema)
-    definition = ToolDefinition(tool.name, about, parameters, read_only=bool(tool.read_only))
-    return Schema(tool, signature, definition, described.function_schema.validator)
+def _schema(tool: Tool, shape: Shape | list[str]) -> Schema | list[str]:
+    if not isinstance(shape, Shape):
+        return shape
+    about = tool.description or shape.description
+    definition = ToolDefinition(tool.name, about, shape.parameters, read_only=bool(tool.read_only))
+    return Schema(tool, shape.signature, definition, shape.validator)
 
 
 def _describe(name: str, doc: str, parameters: Sequence[Parameter]) -> Described:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
@@ -248,6 +247,8 @@ def _seconds(text: str) -> float:
     """The seconds that a Retry-After header asks for; 0 if it cannot be read."""
     if text.strip().isdigit():
         return float(text)
+    from email.utils import parsedate_to_datetime  # here: few servers send a date
+
     try:
         return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):
