@@ -57,6 +57,22 @@ def _cut(page: Page) -> None:
     page.evaluate("dispatchEvent(new Event('offline'))")
 
 
+def _rejected(page: Page) -> None:
+    page.locator(".edge.bad").first.press("Enter")
+
+
+def _sent(page: Page) -> None:
+    page.get_by_role("button", name="Model", exact=True).click()
+    page.locator("#steps .what").nth(1).click()
+    page.locator(".promptbox summary").first.click()
+    page.wait_for_selector(".sent li")
+
+
+def _raw(page: Page) -> None:
+    page.get_by_role("button", name="Raw events").click()
+    page.locator("#steps summary").nth(3).click()
+
+
 SCREENS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
     "chat-new": ("/chat", None),
     "chat-approval": ("/chat/refund-waits", None),
@@ -72,7 +88,14 @@ SCREENS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
     "approvals-list": ("/approvals", None),
     "approvals-decided": ("/approvals?show=decided", None),
     "runs": ("/runs", None),
-    "run": ("/runs/order-1042", None),
+    "run": ("/runs/refund-waits", None),
+    "run-long": ("/runs/order-1042", None),
+    "run-step": ("/runs/order-1042?step=24", None),
+    "run-handoff": ("/runs/order-1042", _rejected),
+    "run-model": ("/runs/refund-waits", _sent),
+    "run-failed": ("/runs/outage", None),
+    "run-raw": ("/runs/outage", _raw),
+    "run-missing": ("/runs/nowhere", None),
     "runs-none": ("/runs?q=nothing-has-this", None),
     "sign-in": ("/sign-in", None),
 }

@@ -12,7 +12,7 @@ from changeover.guards.approval import Approval, Approve, Decision, Edit
 from changeover.handoffs.answers import Rejected
 from changeover.handoffs.package import HandoffPackage
 from changeover.messages import Assistant, Message, Reply, User
-from changeover.relay.ports import Ask
+from changeover.relay.ports import Ask, Clock
 from changeover.stores.store import Store
 from changeover.team import Team
 from changeover.testing import calls, delegates, hands_off, says
@@ -160,9 +160,11 @@ GOODWILL = Function("goodwill", goodwill)
 MEMBERS: list[Member] = [TRIAGE, BILLING, TECHNICAL, RESEARCH, ACCOUNTS, GOODWILL]
 
 
-def desk(model: Any = "offline", store: str | Store | None = None, ask: Ask | None = None) -> Team:
+def desk(
+    model: Any = "offline", store: str | Store | None = None, ask: Ask | None = None, clock: Clock | None = None
+) -> Team:
     """The team; by default with the offline model and in memory."""
-    return Team(MEMBERS, start="triage", model=model, store=store, ask=ask)
+    return Team(MEMBERS, start="triage", model=model, store=store, ask=ask, clock=clock)
 
 
 CUSTOMER = "customer"

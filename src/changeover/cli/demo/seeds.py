@@ -1,13 +1,22 @@
-"""Seeds: the conversations with which the demo server begins, and the model that tells them the same way each time."""
+"""Seeds: the conversations with which the demo server begins, and the model that tells them the same way each time.
+
+They are told in the past, as if models and people had taken their time, and are ready at once.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from changeover.cli.demo.desk import CUSTOMER, MESSAGES, desk, judge, line
+from changeover.engines.clock import SystemClock
 from changeover.errors import ModelError
+from changeover.facts import Usage
+from changeover.handoffs.tokens import count, weight
 from changeover.ids import root_of
 from changeover.messages import Reply
 from changeover.models.offline import OfflineModel
@@ -22,6 +31,48 @@ OUTAGE: Mapping[str, Reply] = {
     "triage": hands_off("technical", "Error E42, since this morning."),
     "technical": fails("the provider of the model cannot be reached", retryable=False),
 }
+
+
+BEGINNING = 2580.0
+"""How many seconds ago the first seed begins."""
+BETWEEN, THINKING = 480.0, 95.0
+"""Seconds between two seeds, and until a person decides."""
+PACE = 0.004
+"""How long a second of a seed takes, in seconds: what happens at the same time stays in its order."""
+READS, WRITES = 2.5e-6, 1e-5
+"""What a token costs that a model reads or writes, in US dollars."""
+
+
+class StoryClock(SystemClock):
+    """The time of the machine or, while seeds are told, a time in the past that catches up with it."""
+
+    def __init__(self) -> None:
+        self._behind = 0.0
+
+    def now(self) -> float:
+        return time.time() - self._behind
+
+    @property
+    def tells(self) -> bool:
+        """True while seeds are told."""
+        return self._behind > 0
+
+    def begin(self, behind: float) -> None:
+        """Tell of what happened so many seconds ago."""
+        self._behind = behind
+
+    def skip(self, seconds: float) -> None:
+        """Let time pass in which nothing happens."""
+        self._behind = max(0.0, self._behind - seconds)
+
+    async def spend(self, seconds: float) -> None:
+        """Take so long, beside others that take their time too."""
+        until = self.now() + seconds
+        await asyncio.sleep(seconds * PACE)
+        self.skip(until - self.now())
+
+
+CLOCK = StoryClock()
 
 
 class Seed(Struct, frozen=True):
@@ -47,6 +98,17 @@ OFFLINE = OfflineModel(notice=False)
 
 
 async def reply(request: Request) -> Reply:
+    """The next reply, with what it would take: time while seeds are told, and tokens."""
+    found = await _line(request)
+    read, written = 240 + weight(*request.messages), 12 + count(found.text) + 30 * len(found.calls)
+    if CLOCK.tells:
+        await CLOCK.spend(0.6 + written / 40)
+    if type(found) is not Reply:
+        return found
+    return replace(found, usage=Usage(read, written, 1, read * READS + written * WRITES))
+
+
+async def _line(request: Request) -> Reply:
     """The next line of a seed; in all other conversations, and after the last line, the offline model replies."""
     seed = root_of(request.conversation)
     if seed == "outage" and request.turn == 0:
@@ -61,14 +123,17 @@ async def reply(request: Request) -> Reply:
 
 def demo_team(store: str | Store | Log | None) -> Team:
     """The support desk of the demo, for a server."""
-    return desk(ScriptedModel(reply)).on(store)
+    return desk(ScriptedModel(reply), clock=CLOCK).on(store)
 
 
 async def sow(team: Team) -> None:
     """Tell all seeds that the store does not have yet."""
+    CLOCK.begin(BEGINNING)
     for seed in SEEDS:
         if await team.log.lists.one(ConversationRow, seed.id) is None:
             await _tell(team, seed)
+            CLOCK.skip(BETWEEN)
+    CLOCK.begin(0)
 
 
 async def _tell(team: Team, seed: Seed) -> None:
@@ -78,6 +143,7 @@ async def _tell(team: Team, seed: Seed) -> None:
         except ModelError:
             return  # the outage
         while seed.approved and result.requests:
+            CLOCK.skip(THINKING)
             for request in result.requests:
                 await team.decide(request, judge(request), by=APPROVER)
             result = await team.resume(seed.id)

@@ -33,11 +33,11 @@ function toward([x, y], [tx, ty]) {
 const arrow = ([x, y], [bx]) => (bx === x ? `M${x - 4} ${y - 8}L${x} ${y}L${x + 4} ${y - 8}z` : `M${x - 8} ${y - 4}L${x} ${y}L${x - 8} ${y + 4}z`);
 
 // The words under the name of a hop's agent.
-function figures(hop) {
+function figures(hop, compact) {
   if (hop.ghost) return GHOSTS[hop.status] ?? hop.status;
   if (hop.status === "waiting") return "waiting";
   const time = hop.ended === null ? hop.status : took(hop.ended - hop.began);
-  return `${hop.tokens ? `${hop.tokens.toLocaleString("en")} tok · ` : ""}${time}`;
+  return `${hop.tokens && !compact ? `${hop.tokens.toLocaleString("en")} tok · ` : ""}${time}`;
 }
 
 export class ChainView {
@@ -90,7 +90,7 @@ export class ChainView {
 
   #hop(hop) {
     const { width, height, compact } = this.size;
-    const [name, words] = [nameOf(hop.agent), figures(hop)];
+    const [name, words] = [nameOf(hop.agent), figures(hop, compact)];
     const act = () => this.go(hop.seq);
     return this.#keep(s("g", { class: `hop ${hueOf(hop.agent)} ${hop.ghost ? `ghost ${hop.status}` : hop.status}`, transform: `translate(${hop.x} ${hop.y})`, role: "button", tabindex: 0, "aria-label": `${name}, ${words}${hop.errors ? `, ${plural(hop.errors, "error")}` : ""}`, onclick: act, onkeydown: (event) => pressed(event, act) },
       s("rect", { class: "node", width, height, rx: compact ? 7 : 9 }),

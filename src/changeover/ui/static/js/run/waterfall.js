@@ -43,7 +43,7 @@ export class Waterfall {
     const shown = this.spans.filter((span) => this.#isShown(span));
     const axis = new Axis(this.spans, this.now);
     const scale = axis.length.toPrecision(3);
-    this.axisBox.replaceChildren(s("svg", { "aria-hidden": "true" }, axis.ticks.map(({ seconds, place }) => [s("line", { x1: `${place}%`, x2: `${place}%`, y1: 18, y2: "100%" }), s("text", { x: `${place}%`, y: 12 }, took(seconds))])));
+    this.axisBox.replaceChildren(s("svg", { "aria-hidden": "true" }, axis.ticks.map(({ seconds, place }) => [s("line", { x1: `${place}%`, x2: `${place}%`, y1: 18, y2: "100%" }), s("text", { x: `${place}%`, y: 12 }, Number.isInteger(seconds) && seconds < 60 ? `${seconds} s` : took(seconds))])));
     keyed(this.box, shown.map((span) => ({ key: span.key, rev: `${scale} ${span.label} ${span.to ?? "open"} ${span.bad} ${span.inner} ${this.#open.has(span.key)}`, span })), ({ span }) => this.#row(span, axis));
     if (!shown.length) this.box.replaceChildren(h("li", { class: "none" }, this.spans.length ? "Nothing of this kind happened in this run." : "Steps appear here while the run is under way."));
     this.#rows = shown.length ? shown.map((span, index) => ({ element: this.box.children[index], seq: span.seq, until: span.until })) : [];
