@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, durable, large, models, page, queue, routing, server, trees
+from bench import core, durable, large, models, page, queue, routing, server, trees, ui
 from bench.grid import Grid
 from bench.measure import Figure
 from bench.peers import report
@@ -33,6 +33,7 @@ BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "teams": core.teams,
     "large": large.message,
     "lists": large.lists,
+    "ui": ui.figures,
     "imports": lambda: asyncio.to_thread(core.imports),
     "beside": report.beside,
 }
@@ -40,7 +41,7 @@ BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
 GRIDS: dict[str, Callable[[], Awaitable[list[Grid]]]] = {"context": page.all_grids, "peers": report.grids}
 """Benches that print whole tables. That of the context is equal on every machine; the tests check its bounds."""
 
-ON_REQUEST = {"peers", "beside", "server", "server-small"}
+ON_REQUEST = {"peers", "beside", "server", "server-small", "ui"}
 """Benches that run only when they are named: they install other libraries, or take minutes."""
 
 GROUPS: dict[str, tuple[str, ...]] = {

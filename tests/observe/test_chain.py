@@ -177,6 +177,7 @@ async def test_a_delegate_that_fails_and_a_receiver_that_fails_are_bad():
         ("transfer", "b", "failed"),
     ]
     assert [each.bad for each in drawing.edges if each.kind != "return"] == [True, True]
+    assert all("down" in each.reason for each in drawing.edges if each.bad)
     sound(drawing)
 
 

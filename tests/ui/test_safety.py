@@ -14,6 +14,7 @@ from tests.npm import installed
 from tests.server.process import Server
 from tests.ui.people import Person
 from tests.ui.test_approvals import ask
+from tests.ui.test_runs import begun
 
 CHARGED = "I was charged twice for order 1042."
 WIDE: ViewportSize = {"width": 1440, "height": 900}
@@ -73,6 +74,30 @@ def test_hostile_texts_are_shown_as_text(person: Person):
     assert box["y"] + box["height"] <= 900
 
 
+def test_hostile_texts_are_shown_as_text_on_the_page_of_a_run(person: Person, server: Server):
+    page = person.open(f"/runs/{begun(server, 'Something hostile.')}")
+    expect(page.locator("#body[aria-busy]")).to_have_count(0)
+    expect(page.locator(".hop .name").last).to_contain_text("<img src=")
+    expect(page.locator("#context")).to_contain_text("<script>window.broken=1</script>")
+    expect(page.locator("#title")).to_have_text("Something hostile.")
+    for name in ("repeat", "model turn", "routed to"):
+        page.locator("#steps .what", has_text=name).first.click()
+        expect(page.locator("#inspector")).to_contain_text("<script>window.broken=1</script>")
+        for each in page.locator("#inspector details").all():
+            each.evaluate("element => (element.open = true)")
+        assert page.evaluate(FITS)
+    page.get_by_role("button", name="Raw events").click()
+    for each in page.locator("#steps details").all():
+        each.evaluate("element => (element.open = true)")
+    expect(page.locator("#steps")).to_contain_text("javascript:window.broken=1")
+    assert page.evaluate("window.broken") is None
+    assert page.locator("main :is(script, iframe, object, img, style), main a[href^='javascript:']").count() == 0
+    assert page.evaluate(FITS)
+    box = page.locator(".canvas").bounding_box()
+    assert box is not None
+    assert box["height"] <= 420
+
+
 def test_a_chat_with_every_kind_of_line_has_no_violation(person: Person):
     person.begin(CHARGED)
     expect(person.request()).to_be_visible()
@@ -97,7 +122,9 @@ def test_delegates_and_failures_have_no_violation(person: Person):
     assert violations(person.page) == []
 
 
-@pytest.mark.parametrize("path", ["/chat", "/chat/nowhere", "/runs", "/runs?q=nothing-has-this", "/sign-in"])
+@pytest.mark.parametrize(
+    "path", ["/chat", "/chat/nowhere", "/runs", "/runs?q=nothing-has-this", "/runs/nowhere", "/sign-in"]
+)
 def test_pages_have_no_violation(person: Person, path: str):
     page = person.open(path)
     expect(page.locator("[aria-busy]")).to_have_count(0)
@@ -112,6 +139,23 @@ def test_the_inbox_has_no_violation(person: Person, server: Server):
     assert violations(page) == []
     page.set_viewport_size(WIDE)
     page.get_by_role("link", name="Decided").click()
+    assert violations(page) == []
+
+
+def test_the_page_of_a_run_has_no_violation_in_any_state(person: Person, server: Server):
+    page = person.open(f"/runs/{ask(server, 'To the library.')}?step=6")
+    expect(page.locator("#body[aria-busy]")).to_have_count(0)
+    assert violations(page) == []
+    page.locator(".edge.bad").press("Enter")
+    assert violations(page) == []
+    person.open(f"/runs/{ask(server)}")
+    page.locator("#steps .what", has_text="model turn").nth(1).click()
+    for each in page.locator("#inspector details").all():
+        each.evaluate("element => (element.open = true)")
+    expect(page.locator(".sent li").first).to_be_visible()
+    assert violations(page) == []
+    page.get_by_role("button", name="Raw events").click()
+    page.locator("#steps summary").nth(3).click()
     assert violations(page) == []
 
 

@@ -129,6 +129,8 @@ class Chain:
         self._tried: set[tuple[str, str]] = set()
         """The conversations and calls of all offers."""
         self._asked: dict[str, ApprovalRequested] = {}
+        self._faults: dict[str, str] = {}
+        """Why members failed, by hop."""
 
     def offer_of(self, conversation: str) -> Hop | None:
         """The hop of the delegate that works in this conversation."""
@@ -150,7 +152,7 @@ class Chain:
                 continue
             edge.state = ENDED.get(record.state, edge.state)
             if edge.bad:
-                edge.reason = record.error or edge.reason
+                edge.reason = record.error or self._faults.get(hop.id) or edge.reason
             elif edge.state == "offered" and record.state is HandoffState.RETURNED:
                 hop.status = edge.state = "cancelled"
 
@@ -241,7 +243,9 @@ class Chain:
         if isinstance(event, ModelReplied):
             hop.replies += 1
             hop.tokens += event.usage.total_tokens if event.usage else 0
-        hop.errors += isinstance(event, ModelFailed | FunctionFailed)
+        if isinstance(event, ModelFailed | FunctionFailed):
+            hop.errors += 1
+            self._faults[hop.id] = event.reason
 
     def _err(self, strand: Strand, item: Recorded, event: ToolFinished) -> None:
         if strand.current is not None:

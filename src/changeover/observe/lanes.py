@@ -146,7 +146,7 @@ class _Canvas:
         bottom = max((self._tops[agent] + self._heights[agent] for agent in self._agents), default=HEAD)
         right = max((left + width for left, width in zip(self._lefts, self._widths, strict=True)), default=0)
         return Drawing(
-            right + PAD,
+            right + (PAD if size.compact else size.gap),
             bottom + (PAD if size.compact else size.lane),
             size,
             columns,

@@ -34,8 +34,14 @@ export class Conversation {
     if (variables === this.variables) return;
     const changed = Object.keys(variables).filter((name) => !same(variables[name], this.variables[name]));
     // A new object: who keeps the one before sees it as it was.
-    this.setBy = { ...this.setBy, ...Object.fromEntries(changed.map((name) => [name, { seq: event.seq, agent: event.agent }])) };
+    this.setBy = { ...this.setBy, ...Object.fromEntries(changed.map((name) => [name, { seq: event.seq, agent: event.agent, conversation: this.id }])) };
     this.variables = variables;
+  }
+
+  // A delegate begins with what its sender knows: nothing is new, and who set it stays the same.
+  inherit({ artifacts = {}, workflow_state: workflow = {} }) {
+    const known = this.above?.setBy ?? {};
+    Object.assign(this, { artifacts, workflow, before: this.variables, setBy: { ...this.setBy, ...known } });
   }
 
   // Updates of the calls of one turn hold in the order of the calls, whichever call ends first.
@@ -105,7 +111,7 @@ const FOLD = {
       return;
     }
     Object.assign(c, { agent: d.agent, task: c.position, turn: null });
-    if (spoken.given) Object.assign(c, { artifacts: spoken.given.artifacts ?? {}, workflow: spoken.given.workflow_state ?? {} });
+    if (spoken.given) c.inherit(spoken.given);
     c.think(e);
   },
   run_resumed(c, e) {
@@ -199,7 +205,10 @@ export function stateAt(events, seq = Infinity) {
 export function apply(tree, event) {
   const { type, data } = event;
   let conversation = tree.get(event.conversation);
-  if (!conversation) tree.set(event.conversation, (conversation = new Conversation(event.conversation, data)));
+  if (!conversation) {
+    tree.set(event.conversation, (conversation = new Conversation(event.conversation, data)));
+    conversation.above = tree.get(conversation.parent); // who delegated to it
+  }
   conversation.position += 1;
   if (type in ENDS) {
     conversation.end(ENDS[type]);

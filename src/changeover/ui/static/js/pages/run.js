@@ -104,7 +104,7 @@ class RunPage {
     this.scrubber.show(index, `${index + 1} / ${last + 1}  ${clock(seconds)}`);
     this.chain.show(event.seq, event.conversation);
     this.waterfall.show(event.seq);
-    showContext(byId("context"), frameOf, { hopAt: (seq, agent) => this.chain.hopAt(seq, agent, frameOf.conversation), go: (seq) => this.goTo(seq), root: id });
+    showContext(byId("context"), frameOf, { hopAt: (...event) => this.chain.hopAt(...event), go: (seq) => this.goTo(seq), root: id });
     byId("step").textContent = `after step ${index + 1}`;
   }
 
@@ -150,7 +150,7 @@ function fail(problem) {
   const missing = problem.status === 404;
   const box = byId("problem");
   box.className = "nothing";
-  box.replaceChildren(h("h2", {}, missing ? "There is no such run" : "The run cannot be read"), h("p", {}, missing ? `No conversation has the id ${id}, or it belongs to another user.` : problem.message),
+  box.replaceChildren(h("h1", {}, missing ? "There is no such run" : "The run cannot be read"), h("p", {}, missing ? `No conversation has the id ${id}, or it belongs to another user.` : problem.message),
     missing ? h("a", { class: "btn", href: `${root}/runs` }, "All runs") : h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Try again"));
   box.hidden = false;
   byId("content").hidden = true;

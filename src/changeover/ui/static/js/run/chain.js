@@ -1,5 +1,5 @@
 // The chain of a run as SVG: the server has laid it out, this draws it and marks the step that is shown.
-import { h, icon, s } from "../dom.js";
+import { s } from "../dom.js";
 import { cut, plural, took } from "../format.js";
 import { hueOf, nameOf } from "../team.js";
 
@@ -68,14 +68,14 @@ export class ChainView {
 
   #edge(edge) {
     const { kind, state, bad, points, label, reason, handoff } = edge;
-    const tip = points.at(-1);
-    const words = `${kind === "delegate" ? "Asked" : "Routed to"} ${this.#agent(edge.target)}, ${WORDS[state] ?? state}`;
-    const opens = handoff ? { role: "button", tabindex: 0, "aria-label": `${label ? `${this.#label(edge).join(", ")}: ` : ""}${words}${reason ? `: ${cut(reason, 120)}` : ""}`, onclick: () => this.choose(handoff), onkeydown: (event) => pressed(event, () => this.choose(handoff)) } : {};
+    const shown = label ? this.#label(edge) : [];
+    const words = `${kind === "delegate" ? "Asked" : "Routed to"} ${this.#agent(edge.target)}, ${WORDS[state] ?? state}${reason ? `: ${cut(reason, 120)}` : ""}`;
+    const opens = handoff ? button([...shown, words], () => this.choose(handoff)) : {};
     return this.#keep(s("g", { class: `edge ${kind} ${bad ? "bad" : ""}`, "data-handoff": handoff || undefined, ...opens },
       handoff && s("path", { class: "hit", d: path(points) }),
       s("path", { class: "line", d: path(points) }),
-      s("path", { class: "tip", d: arrow(tip, points.at(-2)) }),
-      label && this.#label(edge).map((line, index) => s("text", { class: index ? "fig" : "why", x: label[0], y: label[1] + index * 15 }, line))), edge.seq, { handoff });
+      s("path", { class: "tip", d: arrow(points.at(-1), points.at(-2)) }),
+      shown.map((line, index) => s("text", { class: index ? "fig" : "why", x: label[0], y: label[1] + index * 15 }, line, " "))), edge.seq, { handoff });
   }
 
   #label({ state, bad, reason, tokens, seconds }) {
@@ -90,14 +90,14 @@ export class ChainView {
 
   #hop(hop) {
     const { width, height, compact } = this.size;
-    const [name, words] = [nameOf(hop.agent), figures(hop, compact)];
-    const act = () => this.go(hop.seq);
-    return this.#keep(s("g", { class: `hop ${hueOf(hop.agent)} ${hop.ghost ? `ghost ${hop.status}` : hop.status}`, transform: `translate(${hop.x} ${hop.y})`, role: "button", tabindex: 0, "aria-label": `${name}, ${words}${hop.errors ? `, ${plural(hop.errors, "error")}` : ""}`, onclick: act, onkeydown: (event) => pressed(event, act) },
+    const errors = hop.errors > 0 && !compact ? plural(hop.errors, "error") : "";
+    const name = nameOf(hop.agent);
+    const shown = [cut(name, compact ? 10 : 15), cut(figures(hop, compact), compact ? 11 : 17), errors];
+    const places = [["name", 21, compact ? 15 : 19], ["sub", 21, compact ? 27 : 35], ["err", width - 10, 19]];
+    return this.#keep(s("g", { class: `hop ${hueOf(hop.agent)} ${hop.ghost ? `ghost ${hop.status}` : hop.status}`, transform: `translate(${hop.x} ${hop.y})`, ...button([...shown, shown[0] === name ? "" : name], () => this.go(hop.seq)) },
       s("rect", { class: "node", width, height, rx: compact ? 7 : 9 }),
       s("rect", { class: "mark", x: 9, y: 8, width: 4, height: height - 16, rx: 2 }),
-      s("text", { class: "name", x: 21, y: compact ? 15 : 19 }, cut(name, compact ? 10 : 15)),
-      s("text", { class: "sub", x: 21, y: compact ? 27 : 35 }, cut(words, compact ? 11 : 17)),
-      hop.errors > 0 && !compact && s("text", { class: "err", x: width - 10, y: 19, "text-anchor": "end" }, plural(hop.errors, "error"))), hop.seq, { until: hop.until, hop });
+      shown.map((text, index) => text && s("text", { class: places[index][0], x: places[index][1], y: places[index][2] }, text, " "))), hop.seq, { until: hop.until, hop });
   }
 
   // Mark what is under way at `seq`, and fade what comes later.
@@ -129,10 +129,15 @@ export class ChainView {
   }
 }
 
-function pressed(event, act) {
-  if (event.key !== "Enter" && event.key !== " ") return;
-  event.preventDefault();
-  act();
-}
-
-export const nothingYet = () => h("div", { class: "nothing" }, icon("workflow"), h("p", {}, "The chain appears with the first event of the run."));
+// What makes a part of the drawing a button; its name begins with the text that is seen.
+const button = (texts, act) => ({
+  role: "button",
+  tabindex: 0,
+  "aria-label": texts.filter(Boolean).join(" "),
+  onclick: act,
+  onkeydown(event) {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    act();
+  },
+});

@@ -4,8 +4,8 @@ import { h } from "../dom.js";
 import { plural, value } from "../format.js";
 import { avatar, named } from "../team.js";
 
-function row({ name, value: given, change, was, seq, agent }, { hopAt, go }) {
-  const hop = seq && hopAt(seq, agent);
+function row({ name, value: given, change, was, seq, agent, conversation }, { hopAt, go }) {
+  const hop = seq && hopAt(seq, agent, conversation);
   const from = agent ? [avatar(agent, "tiny"), named(agent)] : "user";
   return h("tr", { class: change },
     h("th", { scope: "row" }, change === "new" && [h("span", { "aria-hidden": "true" }, "+ "), h("span", { class: "vh" }, "new ")], h("bdi", {}, name)),
