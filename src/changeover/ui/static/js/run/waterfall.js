@@ -14,13 +14,18 @@ export const FILTERS = {
 };
 const ICONS = { model: "sparkles", tools: "wrench", handoffs: "arrow-right-left", people: "hourglass", other: "circle" };
 
+const WINDOW = 240; // rows that are in the page at once: a long run has thousands
+const MARGIN = 8;
+
 export class Waterfall {
-  #rows = [];
+  #list = []; // {key, rev, seq, until, make} of all rows
+  #from = 0;
+  #marked = null;
   #open = new Set(); // delegates whose own spans are shown
   filter = "all";
 
-  constructor({ box, axis, tabs, choose, go }) {
-    Object.assign(this, { box, axisBox: axis, choose, go });
+  constructor({ box, axis, tabs, choose }) {
+    Object.assign(this, { box, axisBox: axis, choose });
     tabs.replaceChildren(...Object.entries(FILTERS).map(([name, [words]]) => h("button", { class: "tab", type: "button", "aria-pressed": String(name === this.filter), onclick: () => this.#narrow(name, tabs) }, words)));
   }
 
@@ -33,21 +38,42 @@ export class Waterfall {
 
   draw(spans, events, now) {
     Object.assign(this, { spans, events, now });
-    this.box.classList.toggle("raw", this.filter === "raw");
-    this.axisBox.hidden = this.filter === "raw";
-    if (this.filter === "raw") this.#drawRaw();
-    else this.#drawSpans();
+    const raw = this.filter === "raw";
+    this.box.classList.toggle("raw", raw);
+    this.axisBox.hidden = raw;
+    this.#list = raw ? events.map((event) => ({ key: `raw ${event.seq}`, rev: 0, seq: event.seq, until: event.seq, make: () => rawRow(event) })) : this.#rows();
+    this.#slide(this.#from);
   }
 
-  #drawSpans() {
-    const shown = this.spans.filter((span) => this.#isShown(span));
+  #rows() {
     const axis = new Axis(this.spans, this.now);
     const scale = axis.length.toPrecision(3);
     this.axisBox.replaceChildren(s("svg", { "aria-hidden": "true" }, axis.ticks.map(({ seconds, place }) => [s("line", { x1: `${place}%`, x2: `${place}%`, y1: 18, y2: "100%" }), s("text", { x: `${place}%`, y: 12 }, Number.isInteger(seconds) && seconds < 60 ? `${seconds} s` : took(seconds))])));
-    keyed(this.box, shown.map((span) => ({ key: span.key, rev: `${scale} ${span.label} ${span.to ?? "open"} ${span.bad} ${span.inner} ${this.#open.has(span.key)}`, span })), ({ span }) => this.#row(span, axis));
-    if (!shown.length) this.box.replaceChildren(h("li", { class: "none" }, this.spans.length ? "Nothing of this kind happened in this run." : "Steps appear here while the run is under way."));
-    this.#rows = shown.length ? shown.map((span, index) => ({ element: this.box.children[index], seq: span.seq, until: span.until })) : [];
-    this.#forget();
+    return this.spans.filter((span) => this.#isShown(span)).map((span) => ({
+      key: span.key, seq: span.seq, until: span.until, make: () => this.#row(span, axis),
+      rev: `${scale} ${span.label} ${span.to ?? "open"} ${span.bad} ${span.inner} ${this.#open.has(span.key)}`,
+    }));
+  }
+
+  // Put the rows from this index on into the page.
+  #slide(from) {
+    const { length } = this.#list;
+    this.#from = Math.max(0, Math.min(from, length - WINDOW));
+    const last = Math.min(length, this.#from + WINDOW);
+    const more = (key, count, words, to) => count > 0 && { key, rev: count, make: () => h("li", { class: "more" }, h("button", { class: "btn small", type: "button", onclick: () => this.#slide(to) }, `${count.toLocaleString("en")} ${words}`)) };
+    const none = !length && { key: "none", rev: this.filter, make: () => h("li", { class: "none" }, this.spans.length ? "Nothing of this kind happened in this run." : "Steps appear here while the run is under way.") };
+    const rows = [none, more("earlier", this.#from, "earlier", this.#from - WINDOW / 2), ...this.#list.slice(this.#from, last), more("later", length - last, "later", this.#from + WINDOW / 2)].filter(Boolean);
+    keyed(this.box, rows, (row) => row.make());
+    const first = this.#from > 0 ? 1 : 0;
+    this.#list.slice(this.#from, last).forEach((row, index) => (row.element = this.box.children[index + first]));
+    this.#fade();
+  }
+
+  #fade() {
+    for (const row of this.#list.slice(this.#from, this.#from + WINDOW)) {
+      const later = row.seq > this.seq;
+      if (row.element.later !== later) row.element.classList.toggle("later", (row.element.later = later));
+    }
   }
 
   #isShown(span) {
@@ -78,34 +104,28 @@ export class Waterfall {
     this.box.querySelector(`[data-key="${span.key}"] .twist`)?.focus();
   }
 
-  #drawRaw() {
-    keyed(this.box, this.events.map((event) => ({ key: `raw ${event.seq}`, rev: 0, event })), ({ event }) => rawRow(event));
-    this.#rows = this.events.map(({ seq }, index) => ({ element: this.box.children[index], seq, until: seq }));
-    this.#forget();
-  }
-
-  #forget() {
-    this.shown = -1;
-    this.marked = undefined;
-    for (const { element } of this.#rows) element.classList.remove("later", "now");
-  }
-
   // Fade the rows that come later than `seq`, and mark the one under way. Only rows that change are touched.
   show(seq) {
     this.seq = seq;
-    let [last, latest] = [null, -1];
-    for (const row of this.#rows) {
-      const later = row.seq > seq;
-      if (row.later !== later) row.element.classList.toggle("later", (row.later = later));
-      const reached = later ? -1 : row.until <= seq ? row.until : row.seq;
-      if (reached > latest) [last, latest] = [row, reached];
-    }
-    if (last === this.marked) return;
-    this.marked?.element.classList.remove("now");
-    last?.element.classList.add("now");
-    this.marked = last;
-    const [box, row] = [this.box.parentElement, last?.element];
+    let [at, latest] = [-1, -1];
+    this.#list.forEach((row, index) => {
+      const reached = row.seq > seq ? -1 : row.until <= seq ? row.until : row.seq;
+      if (reached > latest) [at, latest] = [index, reached];
+    });
+    const last = this.#from + WINDOW;
+    const outside = at < this.#from + MARGIN ? this.#from > 0 : at >= last - MARGIN && last < this.#list.length;
+    if (outside) this.#slide(at - WINDOW / 2);
+    else this.#fade();
+    this.#mark(this.#list[at]?.element ?? null);
+  }
+
+  #mark(row) {
+    if (row === this.#marked && row?.classList.contains("now")) return;
+    this.#marked?.classList.remove("now");
+    this.#marked = row;
     if (!row) return;
+    row.classList.add("now");
+    const box = this.box.parentElement;
     const [top, bottom] = [row.offsetTop - 40, row.offsetTop + row.offsetHeight];
     if (top < box.scrollTop) box.scrollTop = top;
     else if (bottom > box.scrollTop + box.clientHeight) box.scrollTop = bottom - box.clientHeight;
