@@ -66,7 +66,7 @@ def test_no_script_makes_elements_but_by_one_function():
     assert not any(re.search(r"\sstyle=|\son\w+=", path.read_text()) for path in (HERE / "templates").glob("*.html"))
 
 
-@pytest.mark.parametrize("path", ["/chat", "/approvals", "/runs", "/runs/nowhere", "/sign-in"])
+@pytest.mark.parametrize("path", [f"/{page.name}" for page in PAGES] + ["/runs/nowhere", "/sign-in"])
 def test_a_page_takes_60_kb_over_the_wire(person: Person, path: str):
     page = person.open(path)
     expect(page.locator("[aria-busy]")).to_have_count(0)

@@ -123,7 +123,11 @@ def test_delegates_and_failures_have_no_violation(person: Person):
 
 
 @pytest.mark.parametrize(
-    "path", ["/chat", "/chat/nowhere", "/runs", "/runs?q=nothing-has-this", "/runs/nowhere", "/sign-in"]
+    "path",
+    [
+        *("/chat", "/chat/nowhere", "/runs", "/runs?q=nothing-has-this", "/runs/nowhere", "/sign-in", "/queue"),
+        "/router",
+    ],
 )
 def test_pages_have_no_violation(person: Person, path: str):
     page = person.open(path)

@@ -22,6 +22,13 @@ async def verdicts(tried: Tried, experiments: Iterable[Experiment], measure: str
     return [verdict_on(each, counted(await tried.measured(each.name)), measure) for each in experiments]
 
 
+async def verdicts_by_measure(tried: Tried, experiment: Experiment) -> list[Verdict]:
+    """The verdict on an experiment by each measure: those of every conversation first, then those of users."""
+    outcomes = counted(await tried.measured(experiment.name))
+    own = sorted({name for measures in outcomes.values() for name in measures} - set(COUNTED))
+    return [verdict_on(experiment, outcomes, measure) for measure in (*COUNTED, *own)]
+
+
 def verdict_on(experiment: Experiment, outcomes: Outcomes, measure: str) -> Verdict:
     """The verdict on an experiment, even if only one of its variants is known."""
     if len(experiment.variants) > 1:

@@ -19,6 +19,7 @@ from changeover.handoffs.strategies import Strategy
 from changeover.messages import File, Message, Reply, own_messages
 from changeover.relay.declarations import Declarations
 from changeover.relay.events import Entry, Event
+from changeover.relay.health import StoreHealth
 from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue, Workers
 from changeover.relay.stream import Delta, Deltas, Recorded
@@ -342,6 +343,10 @@ class Log(Protocol):
     @property
     def workers(self) -> Workers:
         """The workers that claim tickets."""
+        ...
+
+    async def health(self) -> StoreHealth:
+        """What the store holds, and how it is."""
         ...
 
     async def forget(self, root: str) -> bool:

@@ -187,6 +187,7 @@ ROUTES: dict[str, Role] = {
     "POST /handoffs/{id:path}/rollback": Role.OPERATOR,
     "GET /handoffs/{id:path}": Role.VIEWER,
     # the queue
+    "GET /queue": Role.VIEWER,
     "GET /tickets": Role.VIEWER,
     "POST /tickets": Role.OPERATOR,
     "POST /claims": Role.WORKER,
@@ -200,6 +201,7 @@ ROUTES: dict[str, Role] = {
     "POST /tickets/{id:path}/context": Role.WORKER,
     "POST /tickets/{id:path}/cancel": Role.OPERATOR,
     "POST /tickets/{id:path}/retry": Role.OPERATOR,
+    "POST /tickets/{id:path}/hand-on": Role.OPERATOR,
     "GET /tickets/{id:path}/result": Role.VIEWER,
     "GET /tickets/{id:path}": Role.VIEWER,
     # people
@@ -221,10 +223,12 @@ ROUTES: dict[str, Role] = {
     "DELETE /router/learned": Role.ADMIN,
     "POST /router/recommend": Role.VIEWER,
     "GET /experiments": Role.VIEWER,
+    "GET /experiments/{id}": Role.VIEWER,
     "GET /breakers": Role.VIEWER,
     "POST /breakers/{id}/force": Role.OPERATOR,
     "POST /breakers/{id}/reset": Role.OPERATOR,
     "GET /metrics": Role.VIEWER,
+    "GET /metrics/runs": Role.VIEWER,
     # declarations, tokens and the audit
     "GET /declarations": Role.VIEWER,
     "GET /declarations/{kind}/{name}/history": Role.VIEWER,
@@ -240,6 +244,8 @@ ROUTES: dict[str, Role] = {
     "POST /tokens": Role.ADMIN,
     "DELETE /tokens/{id}": Role.ADMIN,
     "GET /audit": Role.ADMIN,
+    "GET /store": Role.ADMIN,
+    "GET /export": Role.ADMIN,
     # a WebSocket
     "WS /live": Role.VIEWER,
     # calls of the command line, each of which has a role of its own

@@ -15,6 +15,8 @@ from changeover.errors import ConversationNotFound, MisconfiguredError
 from changeover.relay.lists import ConversationRow, Paging, R
 from changeover.server.access import ROUTES, Caller, Doorkeeper, Role
 from changeover.server.examples import EXAMPLES
+from changeover.server.problems import Problem
+from changeover.server.settings import API
 from changeover.server.wire import JSON, SCHEMAS, Json, Page, described
 from changeover.team import Team
 
@@ -98,7 +100,12 @@ def _needed(role: Role) -> Callable[[Request], Any]:
     async def check(request: Request) -> None:
         if role is not Role.PUBLIC:
             caller: Caller = await request.app.state.doorkeeper.caller(request)
-            caller.needs(role)
+            try:
+                caller.needs(role)
+            except Problem as refused:
+                what = f"{request.method} {request.url.path.removeprefix(API)}"
+                await audited(request.app.state.team, caller, "refused", what, {"reason": refused.detail})
+                raise
             request.state.caller = caller
 
     return check

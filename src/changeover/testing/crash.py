@@ -21,6 +21,7 @@ from changeover.errors import EngineError
 from changeover.facts import ApprovalRequest, RunResult
 from changeover.relay.declarations import Declarations
 from changeover.relay.events import Entry
+from changeover.relay.health import StoreHealth
 from changeover.relay.lists import Lists
 from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
 from changeover.relay.projection.rows import Rows
@@ -85,6 +86,9 @@ class PassingLog:
 
     async def owned(self) -> dict[str, int]:
         return await self._log.owned()
+
+    async def health(self) -> StoreHealth:
+        return await self._log.health()
 
     async def forget(self, root: str) -> bool:
         return await self._log.forget(root)

@@ -37,8 +37,12 @@ PAGES = (
     Page("chat", "Chat", "messages-square", item="chat"),
     Page("runs", "Runs", "workflow", item="run"),
     Page("approvals", "Approvals", "inbox", item="approvals"),
+    Page("queue", "Queue", "layers"),
     Page("agents", "Agents", "bot", "Build", item="agent"),
     Page("tools", "Tools", "wrench", "Build", item="tools"),
+    Page("metrics", "Metrics", "chart-column", "Learn"),
+    Page("router", "Router", "flask-conical", "Learn"),
+    Page("settings", "Settings", "settings", "foot"),
 )
 """The pages in the order of the sidebar; each has a template and a script of its name."""
 CACHE = {"Cache-Control": "no-cache"}

@@ -10,10 +10,13 @@ from changeover.server.resources import (
     drafts,
     drawings,
     exchange,
+    export,
     figures,
     handoffs,
     live,
+    occurrences,
     prompts,
+    queue,
     routing,
     runs,
     service,
@@ -26,7 +29,5 @@ from changeover.server.resources import (
 
 # Conversations after what has longer paths below them: their ids may contain slashes.
 MODULES = (service, docs, runs, contents, figures, live, conversations, tasks, handoffs, tickets, approvals, agents)
-RESOURCES = [
-    each.resource
-    for each in (*MODULES, prompts, drawings, routing, drafts, declarations, exchange, tokens, tools, store)
-]
+BESIDE = (occurrences, queue, export, prompts, drawings, routing, drafts, declarations, exchange, tokens, tools, store)
+RESOURCES = [each.resource for each in (*MODULES, *BESIDE)]

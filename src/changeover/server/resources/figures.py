@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from changeover.faults import Circuit
-from changeover.observe.metrics import AgentMetrics, PairMetrics
+from changeover.observe.metrics import AgentMetrics, Metrics, PairMetrics
+from changeover.observe.periods import Period
 from changeover.server.resource import Id, Resource, Served, Who, audited, seen
 from changeover.server.resources.agents import known_agent
 from changeover.server.resources.conversations import NOT_FOUND
@@ -38,6 +39,12 @@ class Figures(Struct, frozen=True, kw_only=True):
     totals: AgentMetrics
     agents: dict[str, AgentMetrics]
     pairs: list[FromTo]
+    depths: dict[int, int]
+    """How many runs made so many handoffs."""
+    limits: dict[str, int]
+    """How many conversations reached a limit, by its name."""
+    periods: tuple[Period, ...]
+    """The handoffs in equal periods of time."""
 
 
 class Breaker(Struct, frozen=True, kw_only=True):
@@ -68,7 +75,8 @@ async def read_metrics(team: Served, window: Window = None) -> Json:
     """Figures of handoffs by agent and by pair."""
     found = await team.metrics(window)
     pairs = [FromTo(**asdict(each), sender=sender, receiver=to) for (sender, to), each in found.pairs.items()]
-    return Json(Figures(since=found.since, until=found.until, totals=found.totals, agents=found.agents, pairs=pairs))
+    named = {name: getattr(found, name) for name in Metrics.__struct_fields__}
+    return Json(Figures(**(named | {"pairs": pairs})))
 
 
 @resource.route("POST /conversations/{id:path}/measures", {204: None}, body=Measure, refusals=NOT_FOUND)

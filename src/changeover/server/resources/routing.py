@@ -7,10 +7,12 @@ from typing import Annotated
 from fastapi import Query
 from msgspec import Meta, Struct
 
+from changeover.observe.experiment_results import verdicts_by_measure
 from changeover.routing.broker import Recommendation
 from changeover.routing.experience import Standing
 from changeover.routing.verdict import Verdict
-from changeover.server.resource import Resource, Served, Who, audited
+from changeover.server.problems import Problem
+from changeover.server.resource import Id, Resource, Served, Who, audited
 from changeover.server.wire import Json, Page, body
 
 resource = Resource("routing")
@@ -73,3 +75,28 @@ async def list_experiments(
 ) -> Json:
     """What the experiments of the team show so far, by one measure, with intervals and a sentence."""
     return Json(Page(await team.experiments(measure)))
+
+
+class ExperimentView(Struct, frozen=True, kw_only=True):
+    """An experiment as it is declared, and what it shows by each measure."""
+
+    name: str
+    on: str
+    """What its variants change."""
+    agents: tuple[str, ...]
+    """The agents that take part; empty for all."""
+    shares: dict[str, float]
+    """The share of conversations of each variant; the first is the control."""
+    verdicts: list[Verdict]
+
+
+@resource.route("GET /experiments/{id}", ExperimentView, refusals={404: "There is no such experiment"})
+async def read_experiment(id: Id, team: Served) -> Json:
+    """An experiment with its variants, and what it shows by every measure."""
+    found = next((each for each in team.declared.experiments if each.name == id), None)
+    if found is None:
+        known = ", ".join(each.name for each in team.declared.experiments) or "none"
+        raise Problem(404, f"no experiment is called {id!r}; this team has: {known}", kind="experiment-not-found")
+    verdicts = await verdicts_by_measure(team.log.trials, found)
+    shown = {name: getattr(found, name) for name in ("name", "on", "agents", "shares")}
+    return Json(ExperimentView(**shown, verdicts=verdicts))

@@ -12,10 +12,10 @@ from changeover.facts import Ticket, TicketStatus
 from changeover.handoffs.package import HandoffPackage
 from changeover.ids import split_handoff, worker_of
 from changeover.relay.lists import ConversationRow
-from changeover.relay.queue import Queued
+from changeover.relay.queue import Queued, SeenWorker
 from changeover.server.access import Caller
 from changeover.server.problems import Problem
-from changeover.server.resource import Filter, Id, Key, Resource, Served, Some, Who, seen
+from changeover.server.resource import Filter, Id, Key, Resource, Served, Some, Who, audited, seen
 from changeover.server.resources.conversations import Cancelled, Reason
 from changeover.server.resources.handoffs import owned
 from changeover.server.resources.runs import HandoffOutcome, handoff_outcome
@@ -142,10 +142,10 @@ def _turn(queued: InQueue) -> tuple[float | str, ...]:
 async def waiting_tickets(team: Team, who: Caller) -> list[InQueue]:
     """The tickets that wait or are claimed, as far as the caller may see them."""
     found = [each for each in await team.log.queue.tickets() if each.ticket.team == team.name]
-    return [_in_queue(each) for each in found if await _sees(team, who, each.ticket.root)]
+    return [_in_queue(each) for each in found if await sees(team, who, each.ticket.root)]
 
 
-async def _sees(team: Team, who: Caller, root: str) -> bool:
+async def sees(team: Team, who: Caller, root: str) -> bool:
     if who.sees_all:
         return True
     row = await team.log.lists.one(ConversationRow, root)
@@ -179,7 +179,16 @@ async def claim(team: Served, who: Who, wanted: Annotated[Wanted, body(Wanted)])
     _check_agent(who, wanted.agent)
     by = wanted.by or who.user
     found = await team.claim(wanted.agent, limit=wanted.limit, lease=wanted.lease, by=by)
+    await _seen_worker(team, by, wanted)
     return Json([_claimed(each) for each in found])
+
+
+async def _seen_worker(team: Team, name: str, wanted: Wanted) -> None:
+    """Remember a worker that claims over HTTP, and so tells nobody that it is alive."""
+    now = team.clock.now()
+    lasts = max(wanted.lease, LEASE)
+    worker = SeenWorker(name=name, agents=(wanted.agent,), started_at=now, until=now + lasts, team=team.name)
+    await team.log.workers.seen(worker, now)
 
 
 def _claimed(claim: TicketClaim) -> Claimed:
@@ -260,8 +269,24 @@ async def cancel_ticket(id: Id, team: Served, who: Who, why: Annotated[Reason, b
 async def retry_ticket(id: Id, team: Served, who: Who) -> Json:
     """Let any worker claim a ticket now, also from its owner, and reset its count of claims."""
     await _status(team, who, id)
+    await audited(team, who, "ticket.retry", id)
     if not await retry(team.log, id):
         raise Problem(409, f"{id} waits for no worker", kind="not-queued")
+    return Json(None, 204)
+
+
+class Other(Struct, frozen=True, forbid_unknown_fields=True):
+    """The agent that gets a ticket instead, and why."""
+
+    receiver: str
+    reason: str = ""
+
+
+@resource.route("POST /tickets/{id:path}/hand-on", {204: None}, body=Other, refusals=REFUSED)
+async def hand_on_ticket(id: Id, team: Served, who: Who, to: Annotated[Other, body(Other)]) -> Json:
+    """Give a ticket that was not accepted yet to another agent, also if a worker has claimed it."""
+    await _status(team, who, id)
+    await team.hand_on(id, to.receiver, by=who.user, reason=to.reason)
     return Json(None, 204)
 
 

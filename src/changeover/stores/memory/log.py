@@ -15,6 +15,7 @@ from changeover.errors import Conflict, ConversationNotFound, UnderWay
 from changeover.facts import ApprovalRequest
 from changeover.ids import below
 from changeover.relay.events import Entry
+from changeover.relay.health import StoreHealth
 from changeover.relay.ports import Circuits, Head, Reserve, Spending
 from changeover.relay.projection.admission import CLAIMABLE, UNFINISHED, UNSPENT, Tally, about_tickets, forgotten
 from changeover.relay.projection.approvals import PendingApprovals
@@ -203,6 +204,11 @@ class MemoryLog:
     @property
     def trials(self) -> MemoryTrials:
         return MemoryTrials(self._all_trees, self._measure)
+
+    async def health(self) -> StoreHealth:
+        with self._lock:
+            events = sum(len(entry.events) for log in self._entries.values() for entry in log)
+            return StoreHealth(database="memory", conversations=len(self._entries), events=events)
 
     async def forget(self, root: str) -> bool:
         with self._lock:

@@ -12,6 +12,7 @@ import msgspec
 from changeover.errors import StoreUnavailable
 from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
+from changeover.relay.health import StoreHealth
 from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.projection.admission import forgotten
 from changeover.relay.projection.rows import Rows
@@ -25,6 +26,7 @@ from changeover.stores.sql.database import Database, Row, Session
 from changeover.stores.sql.declarations import SqlDeclarations
 from changeover.stores.sql.erasure import Erasure, Forget
 from changeover.stores.sql.experience import SqlLessons
+from changeover.stores.sql.health import health
 from changeover.stores.sql.jobs import Append, OpenStore, Own, Release
 from changeover.stores.sql.lease import Lease
 from changeover.stores.sql.lists import SqlLists
@@ -180,6 +182,9 @@ class SqlLog:
     async def owned(self) -> dict[str, int]:
         self._store.check()
         return dict(await self._reader.rows(self._sql.log.owned(me=self._lease.owner)))
+
+    async def health(self) -> StoreHealth:
+        return await health(self._database.dialect, self._store.large, len(await self.unfinished()))
 
     async def forget(self, root: str) -> bool:
         self._store.check()
