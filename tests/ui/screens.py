@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from playwright.sync_api import Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from tests.databases import empty_file
 from tests.server.process import Server, started
@@ -101,6 +101,33 @@ SCREENS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
 }
 
 
+def _figure(page: Page) -> None:
+    page.get_by_role("region", name="Agents", exact=True).locator("tr", has_text="Goodwill").get_by_role(
+        "button"
+    ).last.click()
+    page.wait_for_selector("dialog li")
+
+
+def _give(page: Page) -> None:
+    page.get_by_role("button", name="Give to another").first.click()
+
+
+def _token(page: Page) -> None:
+    page.get_by_role("button", name="New token").click()
+
+
+OPERATIONS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
+    "metrics": ("/metrics", None),
+    "metrics-runs": ("/metrics", _figure),
+    "router": ("/router", None),
+    "queue": ("/queue", None),
+    "queue-give": ("/queue", _give),
+    "settings": ("/settings", None),
+    "settings-token": ("/settings", _token),
+}
+"""Pages of operators, of a store with a day of conversations."""
+
+
 def install_fonts() -> None:
     """Install the fonts of the pictures, where that is possible; without them the system's own are used."""
     if os.geteuid() == 0:
@@ -111,25 +138,38 @@ def _demo(folder: str) -> AbstractContextManager[Server]:
     return started(f"sqlite:///{empty_file(Path(folder, 'demo.db'))}", team="--demo")
 
 
+def _operations(folder: str) -> AbstractContextManager[Server]:
+    store = f"sqlite:///{empty_file(Path(folder, 'operations.db'))}"
+    # In a process of its own: here the loop of the browser runs.
+    subprocess.run([sys.executable, "-m", "tests.ui.operations", store, "480"], check=True)
+    return started(store, team="tests/ui/operations.py:team")
+
+
+def _shoot(browser: Browser, url: str, name: str, path: str, act: Callable[[Page], None] | None) -> None:
+    for look, (theme, size) in LOOKS.items():
+        page = browser.new_page(viewport=size, reduced_motion="reduce")
+        page.on("pageerror", lambda error: print("error:", error, file=sys.stderr))
+        page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+        page.goto(url + path)
+        page.wait_for_selector("body:not(:has([aria-busy]))")
+        page.wait_for_timeout(300)
+        if act is not None:
+            act(page)
+            page.wait_for_timeout(200)
+        page.screenshot(path=OUT / f"{name}-{look}.png")
+        page.context.close()
+
+
 def main(names: list[str]) -> None:
     install_fonts()
     OUT.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as folder, _demo(folder) as server, sync_playwright() as playwright:
+    with TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        for name in names or SCREENS:
-            path, act = SCREENS[name]
-            for look, (theme, size) in LOOKS.items():
-                page = browser.new_page(viewport=size, reduced_motion="reduce")
-                page.on("pageerror", lambda error: print("error:", error, file=sys.stderr))
-                page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
-                page.goto(server.url + path)
-                page.wait_for_selector("body:not(:has([aria-busy]))")
-                page.wait_for_timeout(300)
-                if act is not None:
-                    act(page)
-                    page.wait_for_timeout(200)
-                page.screenshot(path=OUT / f"{name}-{look}.png")
-                page.context.close()
+        for serve, screens in ((_demo, SCREENS), (_operations, OPERATIONS)):
+            if wanted := [name for name in screens if not names or name in names]:
+                with serve(folder) as server:
+                    for name in wanted:
+                        _shoot(browser, server.url, name, *screens[name])
         browser.close()
 
 
