@@ -197,7 +197,7 @@ CHANGES = [
     ("POST", "/tokens", "admin"),
     ("GET", "/audit", "admin"),
     ("GET", "/store", "admin"),
-    ("GET", "/export", "admin"),
+    ("GET", "/store/export", "admin"),
 ]
 
 
@@ -210,7 +210,7 @@ def test_roles_without_the_right_are_refused_and_the_audit_says_so(desk: Server,
                 assert client.request(method, path).status_code == 403, (method, path, role)
     audit = api.get("/audit", params={"action": "refused", "limit": 200}).json()["items"]
     told = {(each["actor"], each["subject"]) for each in audit}
-    assert {("a viewer", "POST /breakers/carrier/reset"), ("a approver", "GET /export")} <= told
+    assert {("a viewer", "POST /breakers/carrier/reset"), ("a approver", "GET /store/export")} <= told
     assert all("needs the role" in each["detail"]["reason"] for each in audit)
 
 
@@ -243,7 +243,7 @@ def test_the_store_reports_its_health(desk: Server, api: httpx.Client):
 
 
 def test_everything_can_be_exported_line_by_line(desk: Server, api: httpx.Client):
-    with api.stream("GET", "/export") as answer:
+    with api.stream("GET", "/store/export") as answer:
         assert answer.headers["content-type"].startswith("application/x-ndjson")
         lines = [json.loads(line) for line in answer.iter_lines()]
     kinds = [line["kind"] for line in lines]

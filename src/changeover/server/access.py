@@ -245,7 +245,7 @@ ROUTES: dict[str, Role] = {
     "DELETE /tokens/{id}": Role.ADMIN,
     "GET /audit": Role.ADMIN,
     "GET /store": Role.ADMIN,
-    "GET /export": Role.ADMIN,
+    "GET /store/export": Role.ADMIN,
     # a WebSocket
     "WS /live": Role.VIEWER,
     # calls of the command line, each of which has a role of its own

@@ -60,7 +60,7 @@ async def read_store(request: Request, team: Served) -> Json:
     return Json(report)
 
 
-@resource.route("GET /export", bytes, media=(LINES,))
+@resource.route("GET /store/export", bytes, media=(LINES,))
 async def export_everything(team: Served, who: Who) -> Response:
     """Everything as lines of JSON: the declarations of the team, all conversations with their events, and the audit."""
     await audited(team, who, "export", team.name)

@@ -107,7 +107,7 @@ class Settings {
   }
 
   #everything(store) {
-    const save = h("a", { class: "btn", href: `${BASE}/export`, download: "" }, "Export everything");
+    const save = h("a", { class: "btn", href: `${BASE}/store/export`, download: "" }, "Export everything");
     return panel("Export", {}, h("div", { class: "in-panel" }, h("p", { class: "soft" }, `All declarations, ${plural(store.conversations, "conversation")} with their events, and the audit, as lines of JSON. Secrets are not in it.`), h("p", {}, save)));
   }
 }
