@@ -62,6 +62,7 @@ EXAMPLES: dict[str, Any] = {
         "detail": "no conversation has the id 'order-1043'",
         "instance": "6d17958c74d74536",
     },
+    "NextReceiver": {"receiver": "billing", "reason": "No worker serves research today."},
     "Reason": {"reason": "The customer has called."},
     "Rejection": {"claim": CLAIM, "reason": "Not my field.", "suggested_alternative": "billing"},
     "Return": {"claim": CLAIM, "reason": "This worker stops."},

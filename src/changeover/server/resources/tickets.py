@@ -275,15 +275,15 @@ async def retry_ticket(id: Id, team: Served, who: Who) -> Json:
     return Json(None, 204)
 
 
-class Other(Struct, frozen=True, forbid_unknown_fields=True):
+class NextReceiver(Struct, frozen=True, forbid_unknown_fields=True):
     """The agent that gets a ticket instead, and why."""
 
     receiver: str
     reason: str = ""
 
 
-@resource.route("POST /tickets/{id:path}/hand-on", {204: None}, body=Other, refusals=REFUSED)
-async def hand_on_ticket(id: Id, team: Served, who: Who, to: Annotated[Other, body(Other)]) -> Json:
+@resource.route("POST /tickets/{id:path}/hand-on", {204: None}, body=NextReceiver, refusals=REFUSED)
+async def hand_on_ticket(id: Id, team: Served, who: Who, to: Annotated[NextReceiver, body(NextReceiver)]) -> Json:
     """Give a ticket that was not accepted yet to another agent, also if a worker has claimed it."""
     await _status(team, who, id)
     await team.hand_on(id, to.receiver, by=who.user, reason=to.reason)
