@@ -341,9 +341,13 @@ class DeclarationConflict(ProtocolError):
 
     def __init__(self, kind: str, name: str, expected: int, version: int, by: str, when: str) -> None:
         self.kind, self.name, self.expected, self.version, self.by = kind, name, expected, version, by
-        who = by or "an unnamed writer"
-        now = f"is at version {version}, written by {who} at {when}" if version else "does not exist"
-        super().__init__(f"{kind} {name!r} {now}, and version {expected} was expected; read it again, then change it")
+        written = f"at version {version}, written by {by or 'an unnamed writer'} at {when}"
+        now = f"is {written}" if version else "does not exist"
+        super().__init__(
+            f"{kind} {name!r} {now}, and version {expected} was expected; read it again, then change it"
+            if expected
+            else f"{kind} {name!r} exists already, {written}; to change it, expect that version"
+        )
 
 
 class KeyConflict(ProtocolError):

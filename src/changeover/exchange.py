@@ -32,8 +32,10 @@ def code_export(declared: Declared) -> TeamExport:
 
 
 def united(code: Mapping[str, Any], rows: Mapping[str, Any]) -> dict[str, Any]:
-    """The document of code and rows; code wins."""
-    sections = {key: {**rows.get(key, {}), **code.get(key, {})} for key in ("agents", "tools", "skills")}
+    """The document of code and rows; code wins, and its agents come first: a team without a `start` starts there."""
+    sections = {
+        key: {**(own := code.get(key, {})), **rows.get(key, {}), **own} for key in ("agents", "tools", "skills")
+    }
     return {key: value for key, value in {**rows, **code, **sections}.items() if value != {}}
 
 

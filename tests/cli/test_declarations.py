@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from changeover.documents.yaml_value import to_yaml
-from tests.cli.process import changeover, one_by_one
+from tests.cli.process import changeover, json_lines, one_by_one
 from tests.toolkits.mcp_process import ROOT, SHOP
 
 TEAM = """\
@@ -85,10 +85,40 @@ def test_an_import_shows_what_would_change_and_writes_it_with_yes(shop: Path):
     assert done["run"].stdout == "HELLO!\n"
 
 
+def test_a_team_that_only_the_store_declares_is_made_in_an_empty_folder_run_and_drawn(shop: Path):
+    done = one_by_one(
+        {
+            "no store": ("run", "store", "hello"),
+            "shown": ("import", "team.yaml"),
+            "still no store": ("agents",),
+            "import": ("import", "team.yaml", "--yes"),
+            "add": ("agents", "add", "billing", "--description", "Payments, charges and refunds."),
+            "run": ("run", "store", "Please shout hello"),
+            "other": ("run", "store", "I was charged twice", "--json"),
+            "graph": ("graph", "store"),
+            "code and store": ("graph", "code.py:team", "--store", "changeover.db"),
+            "unknown": ("run", "store:sales", "hello"),
+        },
+        at=shop,
+    )
+    assert [name for name, each in done.items() if each.returncode] == ["no store", "still no store", "unknown"]
+    assert "which store? Give --store (a file or a URL)" in done["no store"].stderr
+    assert (done["shown"].stdout, done["shown"].stderr) == (
+        "+ agent desk\n+ tool shout\n+ team default\n",
+        "nothing is written; to write it: --yes\n",
+    )
+    assert done["run"].stdout == "Please tell me the word, so that I can use shout.\n"
+    assert json_lines(done["other"])[-1]["final_agent"] == "billing"
+    assert done["graph"].stdout.startswith("desk (start): Greets everybody.\n  ├─ tool      shout\n")
+    assert "billing: Payments, charges and refunds." in done["graph"].stdout
+    drawn = done["code and store"].stdout
+    assert [name in drawn for name in ("front\n", "desk (start): Greets", "billing: Payments")] == [True] * 3
+    assert done["unknown"].stderr == "changeover: the store declares no team 'sales'; there are: default\n"
+
+
 def test_an_agent_is_declared_changed_withdrawn_and_brought_back(shop: Path):
     done = one_by_one(
         {
-            "upgrade": ("db", "upgrade"),
             "add": ("agents", "add", "billing", "--instructions", "Send money back.", "--capability", "refunds"),
             "twice": ("agents", "add", "billing"),
             "edit": ("agents", "edit", "billing", "--set", "max_concurrency=2", "--set", "capabilities="),
@@ -101,12 +131,16 @@ def test_an_agent_is_declared_changed_withdrawn_and_brought_back(shop: Path):
             "remove": ("agents", "remove", "billing"),
             "enable": ("agents", "enable", "billing"),
             "json": ("agents", "show", "billing", "--json"),
+            "remove again": ("agents", "remove", "billing"),
+            "add again": ("agents", "add", "billing", "--instructions", "Send it all back."),
         },
         at=shop,
     )
     assert [name for name, each in done.items() if each.returncode] == ["twice", "stale", "wrong", "unknown"]
     assert done["add"].stdout == "agent billing is at version 1; it holds from the next run on\n"
-    assert "agent 'billing' is at version 1, written by" in done["twice"].stderr
+    exists = "changeover: the store declares agent 'billing' already; to change it: changeover agents edit billing\n"
+    assert done["twice"].stderr == exists
+    assert done["add again"].stdout.startswith("agent billing is at version 7;")
     assert "and version 1 was expected; read it again, then change it" in done["stale"].stderr
     assert "agents.billing.handoffs[0]: expected the id of an agent (billing), found 'nobody'" in done["wrong"].stderr
     assert done["unknown"].stderr == "changeover: the store declares no agent 'sales'; there are: billing\n"
@@ -183,6 +217,7 @@ def test_a_team_in_code_is_exported_with_its_skills_and_rows_beside_it(shop: Pat
     )
     assert "the skill in skills/manners is called 'manners', not 'greeting'" in done["other name"].stderr
     assert "if code declares what it names, give --team TEAM" in done["without team"].stderr
+    assert list(yaml.safe_load(done["export"].stdout)["agents"]) == ["front", "back"]
     manners = {"description": "How to greet.", "instructions": "Be polite.", "files": {"words.md": "Good morning."}}
     assert yaml.safe_load(done["export"].stdout) == {
         "model": "offline",

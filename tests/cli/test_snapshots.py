@@ -6,14 +6,16 @@ CHANGEOVER_SNAPSHOTS=write makes them anew; look at them before you commit them.
 import io
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.main import get_command
 
 from changeover import Agent, Team, Variable, delegate, handoff, tool
-from changeover.cli import exits
+from changeover.cli import app, exits
 from changeover.cli.terminal.page import Page
 from changeover.cli.terminal.session import Session
 from changeover.cli.terminal.transcript import Transcript
@@ -21,7 +23,6 @@ from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Approve, Decision
 from changeover.protocol import Rejected
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
-from tests.cli.process import changeover
 
 PICTURES = Path(__file__).with_name("snapshots")
 LIST = """There are three ways to get your money:
@@ -118,36 +119,39 @@ def test_a_conversation_looks_as_it_did(columns: int):
     assert_picture(f"conversation-{columns}", conversation(columns))
 
 
-@pytest.mark.parametrize(("name", "words"), [("help", []), ("help-run", ["run"]), ("help-handoffs", ["handoffs"])])
-def test_help_looks_as_it_did(name: str, words: list[str], monkeypatch: pytest.MonkeyPatch):
-    out = recorded(80)
+def help_of(words: Sequence[str], out: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print the help of a command on this console."""
     shown: Callable[..., Console] = lambda error=False: out  # noqa: E731
     monkeypatch.setattr("changeover.cli.terminal.help.console", shown)
-    from changeover.cli import app
+    with pytest.raises(SystemExit) as exited:
+        app(words, prog_name="changeover")
+    assert exited.value.code == 0
 
-    with pytest.raises(SystemExit):
-        app([*words, "-h"], prog_name="changeover")
+
+@pytest.mark.parametrize("name", ["help", "help-run", "help-handoffs", "help-tools"])
+def test_help_looks_as_it_did(name: str, monkeypatch: pytest.MonkeyPatch):
+    out = recorded(80)
+    help_of([*name.split("-")[1:], "-h"], out, monkeypatch)
     assert_picture(name, out)
 
 
-COMMANDS = ["demo", "init", "doctor", "run", "chat", "resume", "worker", "graph", "metrics", "db upgrade", "db check"]
-NOUNS = {
-    "approvals": ["list", "approve", "edit", "reject", "answer", "route"],
-    "handoffs": ["list", "show", "stuck", "retry", "cancel"],
-    "tasks": ["list", "show"],
-    "conversations": ["list"],
-    "experiments": ["list", "show"],
-    "agents": ["list", "show", "add", "remove", "enable", "disable"],
-    "breakers": ["list", "open", "reset"],
-    "router": ["list", "reset"],
-}
+def every_command(group: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    """The words of a group, of its groups and of all their commands."""
+    yield path
+    for name, each in getattr(group, "commands", {}).items():
+        yield from every_command(each, *path, name)
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS, *NOUNS, *(f"{n} {v}" for n, verbs in NOUNS.items() for v in verbs)])
-def test_help_fits_eighty_columns_and_cuts_nothing(command: str):
-    done = changeover(*command.split(), "-h", COLUMNS="80")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == changeover(*command.split(), "--help", COLUMNS="80").stdout
-    assert [line for line in done.stdout.splitlines() if len(line.rstrip()) > 80] == []
-    assert re.search(r"<\w+>|…", done.stdout) is None
-    assert exits.clean(done.stdout) == done.stdout
+@pytest.mark.parametrize(
+    "words", list(every_command(get_command(app))), ids=lambda words: " ".join(words) or "changeover"
+)
+def test_help_fits_eighty_columns_and_cuts_nothing(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
+    short, long = io.StringIO(), io.StringIO()
+    help_of([*words, "-h"], Console(width=80, file=short), monkeypatch)
+    help_of([*words, "--help"], Console(width=80, file=long), monkeypatch)
+    shown = short.getvalue()
+    assert shown == long.getvalue()
+    assert shown.startswith(f"Usage: {' '.join(('changeover', *words))} ")
+    assert [line for line in shown.splitlines() if len(line.rstrip()) > 80] == []
+    assert re.search(r"<\w+>|…", shown) is None
+    assert exits.clean(shown) == shown

@@ -122,7 +122,7 @@ async def test_the_second_of_two_editors_is_told_and_nothing_is_lost(log: Log):
 
 async def test_a_row_that_must_be_new_or_must_exist_is_refused_otherwise(log: Log):
     await log.declarations.put("agent", "billing", BILLING, expected=0)
-    with pytest.raises(DeclarationConflict, match="is at version 1"):
+    with pytest.raises(DeclarationConflict, match="exists already, at version 1"):
         await log.declarations.put("agent", "billing", BILLING, expected=0)
     with pytest.raises(DeclarationConflict, match="'sales' does not exist, and version 3 was expected"):
         await log.declarations.put("agent", "sales", BILLING, expected=3)
@@ -137,7 +137,7 @@ async def test_of_several_changes_all_are_written_or_none(log: Log):
 
 REFUSED = {
     "the type 'magic'; there are: handoff, internal": Edit("tool", "spell", {"type": "magic"}),
-    "the type None": Edit("tool", "spell", {}),
+    "has no type": Edit("tool", "spell", {}),
     "unusable name": Edit("agent", "two words", {}),
     "needs a mapping": Edit("agent", "billing", ["instructions"]),  # type: ignore[arg-type]
     r"\$\.limit is inf, which JSON cannot hold": Edit("agent", "billing", {"limit": float("inf")}),

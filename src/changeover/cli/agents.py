@@ -23,6 +23,7 @@ from changeover.cli.declarations import (
 from changeover.cli.exits import Mistake, errors_reported, one_line, say
 from changeover.cli.options import (
     JsonOption,
+    NewStoreOption,
     OpenStore,
     StoreOption,
     TeamOption,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from changeover.relay.ports import Log
     from changeover.relay.tables import KeptAgent
     from changeover.routing.profile import Profile
+    from changeover.team import Team
 
 app = App("Declare agents in a store, and list, describe, enable and disable agents.")
 add_commands(app, "agent")
@@ -98,7 +100,7 @@ def add(  # noqa: PLR0913 - each is a declared option
     sets: SetOption = None,
     by: WriterOption = None,
     team: TeamOption = None,
-    store: StoreOption = None,
+    store: NewStoreOption = None,
 ) -> None:
     """Declare an agent: from the next run on, teams on the store can hand over to it.
 
@@ -108,9 +110,9 @@ def add(  # noqa: PLR0913 - each is a declared option
 
     async def work(editor: Editor) -> None:
         document = {key: value for key, value in options.items() if value}
-        await editor.put(id, Text.of_file(file) if file else given(sets, document), by, 0)
+        await editor.add(id, Text.of_file(file) if file else given(sets, document), by)
 
-    edited("agent", team, store, work)
+    edited("agent", team, store, work, make=True)
 
 
 @app.command()
@@ -213,26 +215,23 @@ class ListedAgent(NamedTuple):
 def _listed(team: str | None, store: str | None) -> list[ListedAgent]:
     if team is None:
         return _joined(None, *in_store(store, _rows))
-    from changeover.cli.teams import load_team
+    from changeover.cli.teams import load_team, working_team
     from changeover.routing.profile import profile_of
 
-    declared = load_team(team).declared
+    declared = load_team(team, store=store).declared
     # A command that only reads creates no store.
     declared_here = [profile_of(member) for member in declared.members]
     if server_of(store):
         return _joined(declared_here, *in_store(store, _rows))
     has_store = store is not None or declared.store is not None or has_default_store()
-    return _joined(declared_here, *(asyncio.run(_stored(team, store)) if has_store else ([], [])))
+    return _joined(declared_here, *(asyncio.run(_stored(working_team(team, store)[0])) if has_store else ([], [])))
 
 
-async def _stored(team: str, store: str | None) -> tuple[list[KeptAgent], list[Declaration]]:
-    from changeover.cli.teams import working_team
-
-    found, _ = working_team(team, store)
+async def _stored(team: Team) -> tuple[list[KeptAgent], list[Declaration]]:
     try:
-        return await _rows(found.log)
+        return await _rows(team.log)
     finally:
-        await found.close()
+        await team.close()
 
 
 async def _rows(store: OpenStore | Log) -> tuple[list[KeptAgent], list[Declaration]]:

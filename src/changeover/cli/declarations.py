@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from changeover.documents.tool_modules import ToolModules
     from changeover.relay.declarations import Declaration, Declarations, Kind, Standing
     from changeover.stores.remote import RemoteStore
+    from changeover.team import Team
 
 T = TypeVar("T")
 
@@ -84,6 +85,14 @@ class Editor:
         whole = await self._checked(name, document) if isinstance(document, Text) else document
         row = await self.declarations.put(self.kind, name, whole, by=by or user_name(), expected=expected)
         say(f"{self.kind} {name} is at version {row.version}; it holds from the next run on")
+
+    async def add(self, name: str, document: Mapping[str, Any] | Text, by: str | None) -> None:
+        """Write the document of a new declaration, or of a removed one; raises Mistake if there is one."""
+        row = await self.declarations.one(self.kind, name)
+        if row is not None and row.state != "removed":
+            change = f"changeover {self.kind}s edit {name}"
+            raise Mistake(f"the store declares {self.kind} {name!r} already; to change it: {change}")
+        await self.put(name, document, by, row.version if row else 0)
 
     async def _checked(self, name: str, text: Text) -> dict[str, Any]:
         from changeover.documents.team_document import read_one
@@ -156,26 +165,31 @@ class Text:
 
 
 @errors_reported()
-def edited(kind: Kind, team: str | None, store: str | None, work: Callable[[Editor], Awaitable[T]]) -> T:
-    """Do the work on the declarations of the store that a command names, or of its team."""
-    from changeover.ids import DEFAULT_TEAM
+def edited(
+    kind: Kind, team: str | None, store: str | None, work: Callable[[Editor], Awaitable[T]], *, make: bool = False
+) -> T:
+    """Do the work on the declarations of the store that a command names, or of its team. A file that is missing is made
+    if the command may `make` it."""
+    from changeover.cli.teams import working_team
 
     if (server := server_of(store)) is not None:
         return on_server(server, lambda remote: work(RemoteEditor(kind, remote)))
     if team is not None:
-        return asyncio.run(_with_team(kind, team, store, work))
+        return asyncio.run(_with_team(kind, working_team(team, store)[0], work))
+    return in_database(store, lambda opened: work(editor_of(kind, opened.declarations)), make=make)
+
+
+def editor_of(kind: Kind, declarations: Declarations) -> Editor:
+    """An editor of declarations by themselves, without the code of a team."""
+    from changeover.ids import DEFAULT_TEAM
+
     modules = listed_modules(Path())
-    return in_database(
-        store,
-        lambda opened: work(Editor(kind, opened.declarations.checked_by(_alone(modules)), modules, (), DEFAULT_TEAM)),
-    )
+    return Editor(kind, declarations.checked_by(_alone(modules)), modules, (), DEFAULT_TEAM)
 
 
-async def _with_team(kind: Kind, team: str, store: str | None, work: Callable[[Editor], Awaitable[T]]) -> T:
-    from changeover.cli.teams import working_team
+async def _with_team(kind: Kind, found: Team, work: Callable[[Editor], Awaitable[T]]) -> T:
     from changeover.documents.tool_modules import ToolModules
 
-    found, _ = working_team(team, store)
     declared = found.declared
     try:
         modules = ToolModules(declared.tool_modules)

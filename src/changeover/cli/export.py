@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from changeover.cli.declarations import Editor, Text, WriterOption, edited
+from changeover.cli.declarations import Editor, Text, WriterOption, edited, editor_of
 from changeover.cli.exits import Exit, errors_reported, say, tell
-from changeover.cli.options import JsonOption, StoreOption, TeamOption, has_default_store
+from changeover.cli.options import JsonOption, NewStoreOption, StoreOption, TeamOption, has_default_store, server_of
 
 if TYPE_CHECKING:
     from changeover.documents.team_export import TeamExport
@@ -31,7 +32,7 @@ def export(
         bool, typer.Option("--partial", help="Leave out what only code can express, and say what it is.")
     ] = False,
 ) -> None:
-    """Print a team as one document: what the store declares and, with --team, what its code does.
+    """Print a team as one document: what the store declares and, with --team, what its code declares.
 
     Secrets are in it as references only.
     """
@@ -59,7 +60,7 @@ def _exported(team: str | None, store: str | None) -> TeamExport:
     from changeover.exchange import code_export, united
 
     with errors_reported():
-        loaded = load_team(team)
+        loaded = load_team(team, store=store)
         code = code_export(loaded.declared)
     # A command that only reads creates no store.
     if store is None and loaded.declared.store is None and not has_default_store():
@@ -79,13 +80,27 @@ def import_team(
     yes: Annotated[bool, typer.Option("--yes", help="Write it; without this, what would change is shown.")] = False,
     by: WriterOption = None,
     team: TeamOption = None,
-    store: StoreOption = None,
+    store: NewStoreOption = None,
 ) -> None:
     """Declare what a document holds in a store: agents, tools, skills and settings, all of it or nothing.
 
-    What the store declares besides stays as it is.
+    Other declarations of the store stay as they are.
     """
-    edited("team", team, store, lambda editor: _imported(editor, Text.of_file(file), yes, by))
+
+    async def work(editor: Editor) -> None:
+        await _imported(editor, Text.of_file(file), yes, by)
+
+    if yes or team or store or server_of(store) or has_default_store():
+        edited("team", team, store, work, make=yes)
+    else:  # what would change in the store that does not exist yet
+        with errors_reported():
+            asyncio.run(work(_editor_of_nothing()))
+
+
+def _editor_of_nothing() -> Editor:
+    from changeover.stores.memory.log import MemoryLog
+
+    return editor_of("team", MemoryLog().declarations)
 
 
 async def _imported(editor: Editor, text: Text, yes: bool, by: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,7 +16,9 @@ from changeover.cli.terminal.help import among
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from changeover.agent.roster import Roster
     from changeover.observe.diagram import Course, Plan
+    from changeover.team import Team
 
 Format = Literal["text", "mermaid", "svg"]
 
@@ -29,26 +32,39 @@ def graph(
         str,
         typer.Argument(
             metavar="TEAM|CONVERSATION",
-            help="file.py:name, package.module:name or a YAML file; or the id of a conversation.",
+            help="file.py:name, package.module:name, a YAML file or the word store; or the id of a conversation.",
             show_default=False,
         ),
     ],
     format: Annotated[Format, typer.Option("--format", metavar="FORMAT", help=among(Format))] = "text",
     store: StoreOption = None,
 ) -> None:
-    """Draw a team, or the handoffs of a conversation."""
+    """Draw a team, or the handoffs of a conversation.
+
+    The drawing of a team includes what a store declares if you give --store.
+    """
     from changeover.cli.teams import is_team
 
     with errors_reported():
-        drawn = _team(what, format) if is_team(what) else _course(what, format, store)
+        drawn = _team(what, format, store) if is_team(what) else _course(what, format, store)
         say(_encodable(_wrapped(drawn) if format == "text" else drawn))
 
 
-def _team(address: str, format: Format) -> str:
-    from changeover.cli.teams import load_team
+def _team(address: str, format: Format, store: str | None) -> str:
+    from changeover.cli.teams import STORE, load_team, working_team
     from changeover.observe.diagram import plan_of
 
+    if store is not None or address.partition(":")[0] == STORE:
+        return _drawn_plan(plan_of(asyncio.run(_united(working_team(address, store)[0]))), format)
     return _drawn_plan(plan_of(load_team(address).roster), format)
+
+
+async def _united(team: Team) -> Roster:
+    """The members of a team, with those that its store declares."""
+    try:
+        return (await team.engine.world()).roster
+    finally:
+        await team.close()
 
 
 def _course(id: str, format: Format, store: str | None) -> str:

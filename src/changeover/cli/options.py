@@ -39,9 +39,13 @@ HOST = re.compile(r"[\w.-]+:\d+(?:/.*)?|\[[\da-fA-F:]+\]:\d+(?:/.*)?")
 ALL_ROWS = 10_000
 """The limit of a list that is read whole, to count or to search in it."""
 
-TEAM_FORMS = "file.py, file.py:name, package.module:name (a Team, or a function that returns one) or a YAML file."
+TEAM_FORMS = (
+    "file.py, file.py:name, package.module:name (a Team, or a function that returns one), a YAML file,"
+    " or the word store: the team that the store declares."
+)
 TeamArgument = Annotated[str, typer.Argument(metavar="TEAM", help=TEAM_FORMS, show_default=False)]
 STORE_FORMS = "A file, sqlite:///file.db or postgresql://user@host/name."
+SERVER_FORM = f"Or the address of a server, http://host:8765; its token is ${TOKEN_VARIABLE}."
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An id from the list.", show_default=False)]
 DatabaseOption = Annotated[
     str | None,
@@ -58,8 +62,7 @@ StoreOption = Annotated[
         "--store",
         "--server",
         metavar="STORE",
-        help=f"{STORE_FORMS} Or the address of a server, http://host:8765; its token is ${TOKEN_VARIABLE}."
-        f" Default: ${SERVER_VARIABLE}, else ${VARIABLE}, else ./{FILE} if it exists.",
+        help=f"{STORE_FORMS} {SERVER_FORM} Default: ${SERVER_VARIABLE}, else ${VARIABLE}, else ./{FILE} if it exists.",
         show_default=False,
     ),
 ]
@@ -76,6 +79,17 @@ TeamOption = Annotated[
     str | None,
     typer.Option(
         "--team", metavar="TEAM", envvar="CHANGEOVER_TEAM", help=f"The team. {TEAM_FORMS}", show_default=False
+    ),
+]
+NewStoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        "--server",
+        metavar="STORE",
+        help=f"{STORE_FORMS} A file is made if it is missing. {SERVER_FORM}"
+        f" Default: ${SERVER_VARIABLE}, else ${VARIABLE}, else ./{FILE}.",
+        show_default=False,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -269,12 +283,16 @@ def on_server(url: str, work: Callable[[RemoteStore], Awaitable[T]]) -> T:
     return asyncio.run(done())
 
 
-def in_database(given: str | None, work: Callable[[OpenDatabase], Awaitable[T]]) -> T:
-    """Open the store that this option or the environment names in this process, do the work, close it."""
+def in_database(given: str | None, work: Callable[[OpenDatabase], Awaitable[T]], *, make: bool = False) -> T:
+    """Open the store that this option or the environment names in this process, do the work, close it. A file that is
+    missing is made if the command may `make` it."""
+    from changeover.stores.store import open_log
     from changeover.stores.views import open_views
 
     async def done() -> T:
-        chosen = store_of(given)
+        chosen = store_to_make(given) if make else store_of(given)
+        if make:
+            await open_log(chosen).close()
         with closing(open_views(chosen)) as views:
             store = OpenDatabase(chosen, views)
             try:

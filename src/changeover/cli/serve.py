@@ -14,7 +14,6 @@ from changeover.cli.options import TEAM_FORMS, TeamStoreOption
 
 if TYPE_CHECKING:
     from changeover.server import Settings
-    from changeover.stores.store import Store
     from changeover.team import Team
 
 PORT = 8765
@@ -150,8 +149,8 @@ def _strong(tokens: list[str]) -> tuple[str, ...]:
 
 def _served(address: str | None, store: str | None, demo: bool) -> tuple[Team, str]:
     """The team, and its store as it is shown."""
-    from changeover.cli.options import VARIABLE, store_of, store_to_make
-    from changeover.cli.teams import working_team
+    from changeover.cli.options import VARIABLE, store_to_make
+    from changeover.cli.teams import STORE, working_team
     from changeover.stores.store import database_of
 
     if demo:
@@ -160,30 +159,6 @@ def _served(address: str | None, store: str | None, demo: bool) -> tuple[Team, s
         chosen = store_to_make(store) if store or os.environ.get(VARIABLE) else None
         return demo_team(chosen), database_of(chosen).shown if chosen else "a store in memory"
     if address is None:
-        return _declared(store_of(store))
+        address = STORE
     team, where = working_team(address, store)
     return team, database_of(where).shown if where else "a store in memory"
-
-
-def _declared(store: Store) -> tuple[Team, str]:
-    """The team that a store declares; raises Mistake if it declares none, or several."""
-    import asyncio
-
-    from changeover.ids import DEFAULT_TEAM
-    from changeover.stores.store import database_of, open_log
-    from changeover.team import Team
-
-    async def names() -> list[str]:
-        log = open_log(store)
-        try:
-            rows = await log.declarations.listed()
-        finally:
-            await log.close()
-        if not any(each.kind == "agent" for each in rows):
-            raise Mistake("the store declares no agents; name a TEAM, or add some with `changeover agents add`")
-        return [each.name for each in rows if each.kind == "team"] or [DEFAULT_TEAM]
-
-    found = asyncio.run(names())
-    if len(found) > 1:
-        raise Mistake(f"the store declares several teams: {', '.join(found)}; name a TEAM")
-    return Team([], name=found[0], store=store), database_of(store).shown

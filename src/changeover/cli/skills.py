@@ -19,7 +19,7 @@ from changeover.cli.declarations import (
     given,
 )
 from changeover.cli.exits import Mistake
-from changeover.cli.options import StoreOption, TeamOption
+from changeover.cli.options import NewStoreOption, TeamOption
 from changeover.cli.terminal.help import App
 
 app = App("Declare skills in a store, change and withdraw them.")
@@ -41,17 +41,17 @@ def add(  # noqa: PLR0913 - each is a declared option
     by: WriterOption = None,
     *,
     team: TeamOption = None,
-    store: StoreOption = None,
+    store: NewStoreOption = None,
 ) -> None:
     """Declare a skill, with the texts of a folder or of a document."""
 
     async def work(editor: Editor) -> None:
         if folder is not None:
-            await editor.put(name, _packed(name, folder), by, 0)
+            await editor.add(name, _packed(name, folder), by)
         else:
-            await editor.put(name, Text.of_file(file) if file else given(sets, {}), by, 0)
+            await editor.add(name, Text.of_file(file) if file else given(sets, {}), by)
 
-    edited("skill", team, store, work)
+    edited("skill", team, store, work, make=True)
 
 
 def _packed(name: str, folder: str) -> dict[str, object]:

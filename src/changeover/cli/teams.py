@@ -1,7 +1,8 @@
-"""The team that the argument TEAM names: imported from Python or read from YAML, and put on a store."""
+"""The team that the argument TEAM names: imported from Python, read from YAML or declared by a store."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import traceback
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from changeover.cli.exits import Mistake
-from changeover.cli.options import store_to_make
+from changeover.cli.options import store_of, store_to_make
 
 if TYPE_CHECKING:
     from changeover.relay.ports import World
@@ -20,13 +21,18 @@ if TYPE_CHECKING:
     from changeover.team import Team
 
 YAML = (".yaml", ".yml")
+STORE = "store"
+"""The address of the team that a store declares; `store:NAME` if it declares several."""
 
 
-def load_team(address: str, folder: Path | None = None) -> Team:
+def load_team(address: str, folder: Path | None = None, store: str | None = None) -> Team:
     """The team at this address; raises Mistake, or MisconfiguredError if its declarations are wrong."""
     from changeover.documents.yaml_value import DocumentError
     from changeover.errors import MisconfiguredError
 
+    where, _, name = address.partition(":")
+    if where == STORE:
+        return declared_team(store_of(store), name)
     build = _from_yaml if address.endswith(YAML) else _from_python
     try:
         return build(address, folder or Path())
@@ -40,7 +46,7 @@ def working_team(address: str, store: str | None, handoffs: bool = True) -> tupl
     """The team on a durable store, and that store; None if the team brought a log of its own."""
     from changeover.stores.store import Store
 
-    team = load_team(address)
+    team = load_team(address, store=store)
     own = team.declared.store
     chosen: Any = store_to_make(store) if store or own is None else own
     opened = Store(chosen) if isinstance(chosen, str) else chosen
@@ -49,7 +55,37 @@ def working_team(address: str, store: str | None, handoffs: bool = True) -> tupl
 
 def is_team(address: str) -> bool:
     """True if this can only be the address of a team; a dotted name may also be a conversation's id."""
-    return address.endswith((".py", *YAML)) or ":" in address
+    return address.endswith((".py", *YAML)) or ":" in address or address == STORE
+
+
+def declared_team(store: Store, name: str = "") -> Team:
+    """The team that a store declares; raises Mistake if it declares none, or several and no name is given."""
+    from changeover.cli.declarations import listed_modules
+    from changeover.team import Team
+
+    found = asyncio.run(_declared_names(store))
+    if name and name not in found:
+        raise Mistake(f"the store declares no team {name!r}; there are: {', '.join(found)}")
+    if not name and len(found) > 1:
+        raise Mistake(f"the store declares several teams: {', '.join(found)}; say which, as in {STORE}:{found[0]}")
+    return Team(name=name or found[0], store=store, tool_modules=listed_modules(Path()).listed)
+
+
+async def _declared_names(store: Store) -> list[str]:
+    """The names of the teams that a store declares."""
+    from changeover.ids import DEFAULT_TEAM
+    from changeover.stores.store import open_log
+    from changeover.stores.views import existing
+
+    existing(store)
+    log = open_log(store)
+    try:
+        rows = await log.declarations.listed()
+    finally:
+        await log.close()
+    if not any(each.kind == "agent" for each in rows):
+        raise Mistake("the store declares no agents; name another TEAM, or add some with `changeover agents add`")
+    return [each.name for each in rows if each.kind == "team"] or [DEFAULT_TEAM]
 
 
 def _without_handoffs(world: World) -> World:

@@ -20,7 +20,7 @@ from changeover.cli.declarations import (
     given,
 )
 from changeover.cli.exits import Exit, Mistake, errors_reported, one_line, say, tell
-from changeover.cli.options import StoreOption, TeamOption
+from changeover.cli.options import NewStoreOption, StoreOption, TeamOption
 from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
@@ -45,14 +45,19 @@ def add(
     by: WriterOption = None,
     *,
     team: TeamOption = None,
-    store: StoreOption = None,
+    store: NewStoreOption = None,
 ) -> None:
-    """Declare a tool, such as: tools add get_order --set type=http_api --set url=https://api.example.org/orders/{id}"""
+    """Declare a tool: from the next run on, agents that name it can call it.
+
+    For example: changeover tools add get_order --set type=http_api --set 'parameters=[id]'
+    --set 'url=https://api.example.org/orders/{id}'
+    """
     edited(
         "tool",
         team,
         store,
-        lambda editor: editor.put(name, Text.of_file(file) if file else given(sets, {}), by, 0),
+        lambda editor: editor.add(name, Text.of_file(file) if file else given(sets, {}), by),
+        make=True,
     )
 
 

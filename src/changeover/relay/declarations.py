@@ -187,7 +187,8 @@ def _document_faults(kind: Kind, who: str, document: object) -> list[str]:
     except PackageError as error:
         return [f"{who}: {error.path} {error.problem}"]
     if kind == "tool" and document.get("type") not in TOOL_TYPES:
-        return [f"{who} has the type {document.get('type')!r}; there are: {', '.join(TOOL_TYPES)}"]
+        found = f"the type {document['type']!r}" if "type" in document else "no type"
+        return [f"{who} has {found}; there are: {', '.join(TOOL_TYPES)}"]
     return []
 
 

@@ -13,6 +13,8 @@ from changeover.cli.exits import console
 F = TypeVar("F", bound=Callable[..., Any])
 HELP_OPTIONS = ["-h", "--help"]
 PANELS = ("Start", "Talk", "Work", "Inspect", "Declare", "Operate")
+FIRST = ("list", "show", "add", "edit", "history", "disable", "enable", "remove")
+"""The commands that stand first in every group which has them; others follow in the order of the code."""
 LEFT = 30
 """The widest left column; a longer entry has a line of its own."""
 
@@ -125,7 +127,8 @@ def _print_rows(out: Any, rows: Iterable[tuple[str, str]], left: int) -> None:
 def _commands(group: Any) -> dict[str, list[tuple[str, str]]]:
     """The commands of a group under their headings, with the first sentence of each."""
     found: dict[str, list[tuple[str, str]]] = {}
-    for name, each in getattr(group, "commands", {}).items():
+    commands = getattr(group, "commands", {}).items()
+    for name, each in sorted(commands, key=lambda each: FIRST.index(each[0]) if each[0] in FIRST else len(FIRST)):
         found.setdefault(each.rich_help_panel or "Commands", []).append((name, paragraphs(each)[0]))
     order = [panel for panel in PANELS if panel in found] + [panel for panel in found if panel not in PANELS]
     return {panel: found[panel] for panel in order}

@@ -37,6 +37,8 @@ class Session:
         self.paced: Callable[[Items], Items] = lambda items: items
         """Slows a stream down, so that people can read along."""
         self.begun = False
+        self.is_unfinished = False
+        """True if the last run was left before it ended, or waits."""
 
     def __enter__(self) -> Self:
         return self
@@ -85,12 +87,14 @@ class Session:
 
     def _settled(self, items: Items) -> RunResult:
         """Show a stream, and ask about pending requests until the run has ended or all are left for later."""
+        self.is_unfinished = True
         result = self._runner.run(self._shown(items))
         while result.status == "waiting" and (requests := requests_of(result)):
-            decided = {request.id: decision for request in requests if (decision := self._decision(request, requests))}
+            decided = {request.id: decision for request in requests if (decision := self._decision(request))}
             if not decided:
                 break
             result = self._runner.run(self._shown(self._team.follow(self.id, partial(self._decide, decided))))
+        self.is_unfinished = result.status == "waiting"
         return result
 
     async def _shown(self, items: Items) -> RunResult:
@@ -98,9 +102,10 @@ class Session:
         self.begun = True
         return result
 
-    def _decision(self, request: ApprovalRequest, requests: Sequence[ApprovalRequest]) -> Decision | None:
-        self.transcript.request(request, (request.conversation, request.call))
-        if len(requests) > 1:  # the page shows several: say which one is asked about
+    def _decision(self, request: ApprovalRequest) -> Decision | None:
+        at = request.conversation, request.call
+        self.transcript.request(request, at)
+        if not self.transcript.ends_with(at):  # say again which one is asked about
             self.transcript.page.line(request_words(request))
         return self._judge(request)
 

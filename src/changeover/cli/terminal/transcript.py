@@ -63,7 +63,8 @@ class Transcript:
         self._streaming: tuple[str, int] = ("", 0)
         self._delegates: dict[str, str] = {}
         """The handoffs to delegates that have not returned yet, and their receivers."""
-        self._asked: set[tuple[str, str]] = set()
+        self._asked: dict[tuple[str, str], int] = {}
+        """The requests on the page, and the number of lines when each was written."""
 
     async def show(self, items: AsyncGenerator[StreamItem, Any]) -> RunResult:
         """Write a stream to its end; returns its result. On a terminal a spinner shows what takes long."""
@@ -106,7 +107,6 @@ class Transcript:
         """Write a request to a person, unless it stands on the page; `at` are its conversation and its call."""
         if at in self._asked:
             return
-        self._asked.add(at)
         name = self.page.name(request.agent)
         match request.kind:
             case "approval" if not request.roles:
@@ -115,6 +115,11 @@ class Transcript:
                 self._label("APPROVAL", name, " wants ", what if request.tool else "a handoff", *to)
             case kind:
                 self._label(kind.upper(), request_words(request))
+        self._asked[at] = self.page.lines
+
+    def ends_with(self, at: tuple[str, str]) -> bool:
+        """True if this request is the last thing on the page."""
+        return self._asked.get(at) == self.page.lines
 
     def _recall(self, recorded: Recorded) -> None:
         """Take in an event that was written before, or by another process."""

@@ -195,7 +195,8 @@ class Choice:
         if THANKS.search(self._topic):
             return "You are welcome."
         uses = [f"use {_words(way.tool.name)}" for way in self._tools]
-        passes = [f"pass you on to {way.receiver}" for way in self._ways if not way.tool.delegate]
+        receivers = [way.receiver for way in self._ways if not way.tool.delegate]
+        passes = [f"pass you on to {_listed(receivers, 'or')}"] if receivers else []
         can = f"I can {_listed([*uses, *passes], 'or')}." if uses or passes else "I have no tool to use."
         if self._passed or self._settled or shared(self._topic, self._profiles[OWN]):
             return f"{_name(self._agent)} here. {can} A real model would answer you in its own words."
