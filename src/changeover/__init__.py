@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from changeover.handoffs.strategies import Recent as Recent
     from changeover.handoffs.summary import Summary as Summary
     from changeover.messages import File as File
+    from changeover.observe.telemetry import Telemetry as Telemetry
     from changeover.stores.store import Store as Store
     from changeover.team import Team as Team
     from changeover.tools.command import END as END
@@ -81,6 +82,7 @@ _HOMES = {
     "Store": "stores.store",
     "Summary": "handoffs.summary",
     "Team": "team",
+    "Telemetry": "observe.telemetry",
     "Variable": "tools.variable",
     "Worker": "worker",
     "delegate": "agent.handoff",

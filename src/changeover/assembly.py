@@ -33,6 +33,7 @@ from changeover.messages import File
 from changeover.models.resolver import NO_MODEL, Resolver
 from changeover.models.wrappers import calls_tools, context_window
 from changeover.observe.hooks import TIMEOUT, Hook, hook_faults, hook_timeout_faults
+from changeover.observe.telemetry import Telemetry, telemetry_faults
 from changeover.relay.engine import EngineFactory
 from changeover.relay.ports import Ask, Clock, Log, Model, Override, World
 from changeover.routing.experiment import Experiment, concerned, experiment_faults, sound_of, trials_of
@@ -61,6 +62,9 @@ class Declared:
     rules: Sequence[Rule] = ()
     hooks: Mapping[str, Hook] | None = None
     hook_timeout: float = TIMEOUT
+    telemetry: bool | Telemetry | None = None
+    narrated: bool = False
+    """Whether what happens in conversations is logged."""
     store: str | Store | Log | None = None
     engine: EngineFactory | None = None
     handoffs_enabled: Enabled = True
@@ -154,6 +158,7 @@ def _faults(declared: Declared) -> list[str]:
         *module_faults(declared.tool_modules),
         *_judge_faults(declared.limits, declared.helper_model),
         *hook_faults({} if declared.hooks is None else declared.hooks),
+        *telemetry_faults(declared.telemetry),
         *hook_timeout_faults(declared.hook_timeout),
         *_store_faults(declared.store),
         *_engine_faults(declared.engine),

@@ -283,3 +283,33 @@ def context_id(body: str) -> str:
     """A stored context: the same text always has the same id."""
     # A lone surrogate cannot be encoded as UTF-8, but its text still needs an id.
     return sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+# Traces: as in the W3C header `traceparent`
+
+
+def span_id(what: str) -> str:
+    """The span of a run, a task, a handoff or a wait, by its id: every process finds the same."""
+    return sha256(what.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+NO_SPAN = "0" * 16
+_TRACE = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+
+
+def trace_context(trace: str, span: str = NO_SPAN, sampled: bool = True) -> str:
+    """A place in a trace; without a span it is the beginning of the trace."""
+    return f"00-{trace}-{span}-{'01' if sampled else '00'}"
+
+
+def at_span(trace_context: str, what: str) -> str:
+    """The place of something in the same trace."""
+    return f"{trace_context[:36]}{span_id(what)}{trace_context[52:]}"
+
+
+def split_trace(trace_context: str) -> tuple[str, str, bool]:
+    """The trace, the span ("" at the beginning of the trace) and whether it is sampled; what is no place is not."""
+    if (found := _TRACE.fullmatch(trace_context)) is None:
+        return "", "", False
+    trace, span, flags = found.groups()
+    return trace, "" if span == NO_SPAN else span, bool(int(flags, 16) & 1)

@@ -42,14 +42,16 @@ from changeover.inputs import (
     with_options,
 )
 from changeover.observe.experiment_results import verdicts
-from changeover.observe.hooks import TIMEOUT, Hook, Hooks
+from changeover.observe.hooks import TIMEOUT, Hook, Hooks, Observers
+from changeover.observe.logs import Narrator
+from changeover.observe.telemetry import Telemetry, tracing_of
 from changeover.relay.claims import Submit
 from changeover.relay.declarations import Declaration, Declarations
 from changeover.relay.editions import Editions
 from changeover.relay.engine import Engine, EngineFactory, EngineSetup
 from changeover.relay.history import ActiveAgents
 from changeover.relay.package import handoff_of
-from changeover.relay.ports import Ask, Clock, Log, World
+from changeover.relay.ports import Ask, Clock, Log, Observer, World
 from changeover.relay.prompt import Moment, Prompt
 from changeover.relay.requests import Resume, Say
 from changeover.relay.stream import Recorded, StreamItem
@@ -86,6 +88,7 @@ class Team(Overseer, Generic[T_co]):
     - `limits`: Limits(…) of a run. `guards` judge each handoff (default: Deadlock() and CircuitBreaker()), and `rules`
       act before the model does.
     - `hooks`: functions by the name of an event, each of which has `hook_timeout` seconds.
+    - `telemetry`: True or Telemetry(…) for OpenTelemetry spans; needs the extra `otel`.
     - `ask`: a function of an ApprovalRequest that decides at once; by default requests wait for `Team.decide`.
     - `handoffs_enabled`: True, False, the share of conversations between 0 and 1, or a dict of those by agent.
       With `fallback=True` a sender goes on alone if its handoff cannot be made.
@@ -109,6 +112,7 @@ class Team(Overseer, Generic[T_co]):
         rules: Sequence[Rule] = (),
         hooks: Mapping[str, Hook] | None = None,
         hook_timeout: float = TIMEOUT,
+        telemetry: bool | Telemetry | None = None,
         store: str | Store | Log | None = None,
         engine: EngineFactory | None = None,
         handoffs_enabled: Enabled = True,
@@ -134,6 +138,7 @@ class Team(Overseer, Generic[T_co]):
             rules=tuple(rules) if isinstance(rules, list) else rules,
             hooks=hooks,
             hook_timeout=hook_timeout,
+            telemetry=telemetry,
             store=store,
             engine=engine,
             handoffs_enabled=handoffs_enabled,
@@ -152,6 +157,7 @@ class Team(Overseer, Generic[T_co]):
 
     def _set_up(self, world: World, watch: Callable[[World], World] | None = None) -> None:
         declared, self._watch = self._declared, watch
+        self._tracing = tracing_of(declared.telemetry, self._opened)
         self._declare(world)
         world = self._watched(world)
         self._editions = Editions(world, self._united)
@@ -159,18 +165,26 @@ class Team(Overseer, Generic[T_co]):
         self._log: Log | None = None
         self._is_open = False
         self._opening = threading.Lock()
-        hooks = Hooks(declared.hooks, declared.hook_timeout) if declared.hooks else None
-        setup = EngineSetup(self._opened, world, hooks, patience, self._editions)
+        setup = EngineSetup(self._opened, world, self._observer(), patience, self._editions)
         self._engine = (declared.engine or open_engine)(setup)
+
+    def _observer(self) -> Observer | None:
+        """Receives what is recorded: telemetry, the log, and last the hooks, which may take long."""
+        declared = self._declared
+        hooks = Hooks(declared.hooks, declared.hook_timeout) if declared.hooks else None
+        found = [each for each in (self._tracing, Narrator() if declared.narrated else None, hooks) if each is not None]
+        return Observers(found) if len(found) > 1 else next(iter(found), None)
 
     def _declare(self, world: World) -> None:
         """Code declares this world from now on."""
-        self._world, self._union = world, Union(self._declared, world, self._watch)
+        self._world, self._union = world, Union(self._declared, world, self._watched)
 
     def _united(self, edition: int, rows: Sequence[Declaration]) -> World:
         return self._union.world(edition, rows)
 
     def _watched(self, world: World) -> World:
+        if self._tracing is not None:
+            world = self._tracing.watched(world)
         return self._watch(world) if self._watch else world
 
     def _opened(self) -> Log:
@@ -201,10 +215,18 @@ class Team(Overseer, Generic[T_co]):
     def clock(self) -> Clock:
         return self._world.clock
 
-    def on(self, store: str | Store | Log | None, watch: Callable[[World], World] | None = None) -> Team[T_co]:
-        """The same team on another store; `watch` may wrap the world that its effects act upon."""
-        twin = object.__new__(type(self))
-        twin._declared = redeclare(self._declared, store=store)
+    def on(
+        self,
+        store: str | Store | Log | None,
+        watch: Callable[[World], World] | None = None,
+        telemetry: bool | Telemetry | None = None,
+        narrated: bool = False,
+    ) -> Team[T_co]:
+        """The same team on another store; `watch` may wrap the world that its effects act upon. It has `telemetry`, and
+        logs what happens (`narrated`), if this is given or the team declares it."""
+        twin, own = object.__new__(type(self)), self._declared
+        told = own.telemetry if own.telemetry is not None else telemetry
+        twin._declared = redeclare(own, store=store, telemetry=told, narrated=own.narrated or narrated)
         first = self._watch
         twin._set_up(self._world, (lambda world: watch(first(world))) if watch and first else watch or first)
         return twin

@@ -241,6 +241,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("problem", "partial"), TEXTS),
     "undone": st.sampled_from([(), ("3.0",), ("3.0", "4.0")]),
     **dict.fromkeys(("code", "queued", "worn_out", "brokered", "put_off", "cleans"), st.booleans()),
+    "trace": st.sampled_from(["", "half a trace", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"]),
     "no_takers": st.sampled_from([None, "return", "queue"]),
     "priority": st.integers(-1, 2),
     "policy": st.none() | st.builds(Policy, st.booleans(), *[st.sampled_from(["tell", "rollback"])] * 2),

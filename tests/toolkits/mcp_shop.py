@@ -49,6 +49,13 @@ def key_of_call(ctx: Context) -> str:
     return str(meta.get("changeover/idempotency-key", "none"))
 
 
+@server.tool()
+def trace_of_call(ctx: Context) -> str:
+    """The span of this call."""
+    meta = ctx.request_context.meta or {}
+    return str(meta.get("traceparent", "none"))
+
+
 @server.tool(structured_output=False)
 def picture() -> list[object]:
     """A picture, and a text about it."""

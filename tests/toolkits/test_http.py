@@ -14,10 +14,12 @@ from changeover.relay.ports import ToolOutcome
 from changeover.testing import ScriptedModel
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.toolkit import AgentToolkit
+from changeover.tools.run_context import current_trace
 from tests.toolkits.function_call import CONTEXT
 from tests.toolkits.http_server import PNG, Seen, Server, serving
 
 ORDER = Variable("order")
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,14 @@ class Caller:
 @pytest.fixture
 def caller(server: Server, connections: Connections) -> Caller:
     return Caller(server, connections)
+
+
+async def test_a_request_names_the_span_of_its_call(caller: Caller):
+    assert "traceparent" not in (await caller.sent("/orders")).headers
+    before = current_trace.set(TRACE)
+    seen = await caller.sent("/orders")
+    current_trace.reset(before)
+    assert seen.headers["traceparent"] == TRACE
 
 
 async def test_a_parameter_goes_into_path_query_header_and_body(caller: Caller):

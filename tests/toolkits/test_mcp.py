@@ -24,6 +24,7 @@ from changeover.stream import Recorded
 from changeover.testing import Reply, ScriptedModel, calls, says
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.toolkit import AgentToolkit
+from changeover.tools.run_context import current_trace
 from changeover.tools.tool import ToolDefinition
 from tests.toolkits.function_call import CONTEXT
 from tests.toolkits.mcp_process import ROOT, SHOP, end, is_alive, serve_http, shared_shop
@@ -100,6 +101,14 @@ async def test_a_tool_is_called_with_checked_arguments(shop: Shop):
 
 async def test_the_idempotency_key_goes_with_the_call(shop: Shop):
     assert (await shop.call("shop_key_of-call")).text == CONTEXT.idempotency_key
+
+
+async def test_the_span_of_the_call_goes_with_it(shop: Shop):
+    assert (await shop.call("shop_trace_of_call")).text == "none"
+    before = current_trace.set("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    told = await shop.call("shop_trace_of_call")
+    current_trace.reset(before)
+    assert told.text == "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 async def test_an_error_of_a_tool_is_told_and_leaves_the_server_as_it_is(shop: Shop):

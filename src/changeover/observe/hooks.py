@@ -12,6 +12,7 @@ from typing import get_args
 from changeover.handoffs.callback import arity_faults
 from changeover.observe.hook_thread import HookThread, is_async
 from changeover.relay.events import Event
+from changeover.relay.ports import Observer
 from changeover.relay.stream import Recorded
 
 logger = logging.getLogger("changeover.hooks")
@@ -46,6 +47,17 @@ def hook_timeout_faults(seconds: object) -> list[str]:
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < inf:
         return []
     return [f"hook_timeout={seconds!r} is not a number of seconds above 0"]
+
+
+class Observers:
+    """Several observers as one, told in order."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = observers
+
+    async def noticed(self, recorded: Sequence[Recorded]) -> None:
+        for each in self._observers:
+            await each.noticed(recorded)
 
 
 class Hooks:

@@ -424,6 +424,8 @@ class World(Struct, frozen=True):
     routing: Routing = Routing()
     connections: Connections | None = None
     """What the toolkits reach out with, if the team has tools that do."""
+    trace: Callable[[], str] | None = None
+    """Gives the caller's place in a trace, in which the run begins; None without telemetry."""
 
     @property
     def current_roster(self) -> Roster:

@@ -5,7 +5,7 @@ An engine asks a request for its `step` on the state at hand, appends what that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 from msgspec import Struct
@@ -137,7 +137,8 @@ class Say(Struct, frozen=True, gc=False):
             raise Busy(state.id)
         if world.roster.absent and not (state.run or state.inbox):
             self._check_start(state, world.roster)
-        events: list[Event] = [self.spoken] if state.position else [signed_opening(self.opening, world), self.spoken]
+        spoken = self.spoken if world.trace is None else _traced(self.spoken, world.trace)
+        events: list[Event] = [spoken] if state.position else [signed_opening(self.opening, world), spoken]
         run = state.position or 1  # position 0 of a log is its opening
         cause = key_cause(self.given_key) if self.given_key else input_cause("said", run)
         return Append(cause, events, run, override=self.override)
@@ -166,6 +167,11 @@ class Say(Struct, frozen=True, gc=False):
         ):
             raise KeyConflict(self.given_key.removeprefix("offer:"), said.text)
         return RunRef(state.id, run)
+
+
+def _traced(spoken: UserSpoke, trace: Callable[[], str]) -> UserSpoke:
+    """The message with the caller's place in a trace; a delegate's has that of its handoff, if any."""
+    return spoken if spoken.given is not None or spoken.trace else replace(spoken, trace=trace())
 
 
 def _said(state: State, run: int) -> UserSpoke | None:

@@ -16,7 +16,7 @@ from changeover.handoffs.context import merge_variables
 from changeover.handoffs.protocol import Signal, concluded
 from changeover.handoffs.strategies import Chapter
 from changeover.handoffs.tokens import weight
-from changeover.ids import parent_of
+from changeover.ids import at_span, parent_of, task_id
 from changeover.messages import File, Message, User, with_texts
 from changeover.relay import events
 from changeover.relay.commands import CallBack
@@ -396,4 +396,5 @@ def context_of(state: State, run: Run, command: str) -> RunContext:
         state.artifacts,
         state.workflow_state,
         state.returned,
+        at_span(spoken.trace, task_id(state.id, state.task)) if spoken.trace else "",
     )

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from changeover.server.access import CSRF_HEADER, Doorkeeper
 from changeover.server.live import Live
-from changeover.server.middleware import Envelope, Gate
+from changeover.server.middleware import CallerTrace, Envelope, Gate
 from changeover.server.problems import problem_of
 from changeover.server.resources import RESOURCES
 from changeover.server.resources.runs import outcome_in
@@ -57,7 +57,7 @@ def create_app(team: Team, settings: Settings | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
-        middleware=_middleware(chosen),
+        middleware=_middleware(chosen, traced=bool(team.declared.telemetry)),
         exception_handlers={HTTPException: _refuse, RequestValidationError: _refuse},
         separate_input_output_schemas=False,
     )
@@ -70,8 +70,10 @@ def create_app(team: Team, settings: Settings | None = None) -> FastAPI:
     return app
 
 
-def _middleware(settings: Settings) -> list[Middleware]:
+def _middleware(settings: Settings, traced: bool) -> list[Middleware]:
     found = [Middleware(Envelope), Middleware(Gate, settings=settings)]
+    if traced:
+        found.append(Middleware(CallerTrace))
     if settings.origins:
         allowed = [
             "Authorization",

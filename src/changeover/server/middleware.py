@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections import OrderedDict
 from collections.abc import MutableMapping
@@ -21,6 +20,7 @@ from uuid import uuid4
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from changeover.observe.logs import redacted
 from changeover.server.access import SAFE
 from changeover.server.problems import Problem, problem_of
 from changeover.server.settings import LOOPBACK, Settings
@@ -50,7 +50,6 @@ SECURITY = {
 """Headers of every answer that does not set them itself."""
 
 
-SECRETS = re.compile(r"chg_[\w-]+|(?<=[Bb]earer )\S+|(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
 CLOSE = {"Connection": "close"}
 """Of a request whose body is not read to its end, nothing can follow."""
 
@@ -112,16 +111,31 @@ def _log_access(scope: Scope, status: int, took: float) -> None:
     logger.info(" ".join(f"{name}={value!r}" for name, value in facts.items()), extra={"facts": facts})
 
 
-def redacted(text: str) -> str:
-    """A text without anything that looks like a token."""
-    return SECRETS.sub("***", text)
-
-
 def _add_headers(message: Message, id: str) -> None:
     headers = MutableHeaders(scope=message)
     headers["x-request-id"] = id
     for name, value in SECURITY.items():
         headers.setdefault(name, value)
+
+
+class CallerTrace:
+    """Lets the runs that a request begins go on in the trace that its header `traceparent` names."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from opentelemetry import context, propagate
+
+        given = dict(Headers(scope=scope)) if scope["type"] == "http" else {}
+        if "traceparent" not in given:
+            await self._app(scope, receive, send)
+            return
+        before = context.attach(propagate.extract(given))
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            context.detach(before)
 
 
 class Gate:

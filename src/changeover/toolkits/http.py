@@ -17,7 +17,7 @@ from changeover.relay.ports import ToolOutcome
 from changeover.toolkits.answer import outcome_of
 from changeover.toolkits.result_text import CallFailed, TemporaryFailure, words
 from changeover.tools.http_tool import BODILESS, ApiKey, Basic, Bearer, HttpTool, origin_of
-from changeover.tools.run_context import RunContext
+from changeover.tools.run_context import RunContext, current_trace
 from changeover.tools.secret import SLOT, filled, text_form
 from changeover.tools.tool import ToolDefinition
 from changeover.tools.variable import Check, compile_variables
@@ -113,6 +113,8 @@ class HttpCallee:
         headers: dict[str, str] = {**OPEN, **filled(declared.headers, resolve, values)}
         if declared.idempotency_header and not declared.reads:
             headers.setdefault(declared.idempotency_header, key)
+        if trace := current_trace.get():
+            headers.setdefault("traceparent", trace)
         private = {name for name, template in declared.headers.items() if "${" in template}
         private |= self._authorize(headers, query)
         url = _url(declared.url, values, query)

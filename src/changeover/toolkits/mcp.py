@@ -21,7 +21,7 @@ from changeover.relay.ports import ToolOutcome
 from changeover.toolkits.result_text import CallFailed, TemporaryFailure, cut, text_of, words
 from changeover.toolkits.vault import Vault
 from changeover.tools.mcp_server import McpServer
-from changeover.tools.run_context import RunContext
+from changeover.tools.run_context import RunContext, current_trace
 from changeover.tools.tool import ToolDefinition
 
 if TYPE_CHECKING:
@@ -106,9 +106,11 @@ class McpConnection:
         """Call a tool. Raises CallFailed with the server's words, and TemporaryFailure if the server is lost."""
         from fastmcp.exceptions import McpError, ToolError
 
-        toolset = await self.connect()
+        trace, toolset = current_trace.get(), await self.connect()
         try:
-            return await toolset.direct_call_tool(tool, args, metadata={KEY: key})
+            return await toolset.direct_call_tool(
+                tool, args, metadata={KEY: key, "traceparent": trace} if trace else {KEY: key}
+            )
         except asyncio.CancelledError:
             _ = self._begin(self._probe(toolset))
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from msgspec import Struct, field
@@ -10,6 +11,9 @@ from msgspec import Struct, field
 from changeover.copies import copied, copy_of, original
 from changeover.facts import DelegateResult, Handed, whole_context
 from changeover.ids import effect_key
+
+current_trace: ContextVar[str] = ContextVar("current_trace", default="")
+"""The span of the tool call under way, as in the header `traceparent`, for requests that the tool makes."""
 
 
 class Metrics(Struct, frozen=True):
@@ -55,6 +59,8 @@ class RunContext(Struct, frozen=True, dict=True):
     workflow_state: Mapping[str, Any] = {}
     returned: tuple[DelegateResult, ...] = ()
     """The results of the branches (`Send`) that this Function member started last, in their order."""
+    trace: str = ""
+    """The agent's span, as in the header `traceparent`; empty if the run is not traced."""
 
     @property
     def idempotency_key(self) -> str:

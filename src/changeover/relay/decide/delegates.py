@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from changeover.agent.roster import Roster
 from changeover.handoffs.strategies import Chapter
-from changeover.ids import Mark, child_id, command_id, handoff_id
+from changeover.ids import Mark, at_span, child_id, command_id, handoff_id
 from changeover.relay.commands import CancelChild, RunChild
 from changeover.relay.decide.context import briefing_of
 from changeover.relay.events import ContextPacked, Given, HandoffOffered, Hop, RollbackRequested, Started, UserSpoke
@@ -48,6 +48,7 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
             run.edition,
         ),
         run.spoken.files,
+        trace=at_span(run.spoken.trace, handoff_id(state.id, offer.call)) if run.spoken.trace else "",
     )
     opening = Started(state.root, state.id, state.depth + 1)
     child = child_id(state.id, offer.call)

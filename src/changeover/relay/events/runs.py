@@ -113,6 +113,8 @@ class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
     """Whether the offer waits for a worker that claims it."""
     no_takers: NoTakers | None = None
     """What a broker does if no agent accepts; None if the caller names the receiver."""
+    trace: str = ""
+    """The place in a trace at which the run begins, as in the header `traceparent`; empty if it is not traced."""
 
 
 class RunStarted(Recordable, frozen=True, tag="run_started"):

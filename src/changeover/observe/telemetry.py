@@ -1,0 +1,362 @@
+"""Telemetry: OpenTelemetry spans of a team. The library is imported when a team with telemetry begins its first run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from changeover.ids import split_trace, trace_context
+from changeover.messages import Reply
+from changeover.observe import semconv as names
+from changeover.observe.logs import redacted
+from changeover.observe.trace import FinishedSpan, Trace
+from changeover.relay.history import recorded as history
+from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome, World
+from changeover.relay.stream import Delta, Recorded
+from changeover.tools.run_context import RunContext, current_trace
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import Span, SpanContext, TracerProvider
+
+SCOPE = "changeover"
+KEPT = 4_096
+"""How many conversations without a run are remembered, before the oldest are forgotten."""
+
+
+class Telemetry(Struct, frozen=True, kw_only=True):
+    """What a team reports to OpenTelemetry (`Team(telemetry=…)`); needs the extra `otel`.
+
+    `tracer_provider` and `meter_provider` are the program's own (default: the global ones). With `content=True` spans
+    hold messages, arguments and results; `redact` is called with each such text (default: tokens are masked).
+    """
+
+    tracer_provider: TracerProvider | None = None
+    meter_provider: MeterProvider | None = None
+    content: bool = False
+    redact: Callable[[str], str] = redacted
+
+
+def telemetry_faults(given: object) -> list[str]:
+    """What is wrong with the declaration `telemetry=…`."""
+    if given is None or isinstance(given, bool | Telemetry):
+        return []
+    return [f"telemetry={given!r} is not True, False or Telemetry(…)"]
+
+
+def tracing_of(declared: bool | Telemetry | None, log: Callable[[], Log]) -> Tracing | None:
+    """What makes the spans of a team; None without telemetry."""
+    if not declared:
+        return None
+    return Tracing(declared if isinstance(declared, Telemetry) else Telemetry(), log)
+
+
+class Tracing:
+    """Makes the spans of a team: of what is recorded as its observer, of calls of models and tools while they run."""
+
+    def __init__(self, settings: Telemetry, log: Callable[[], Log]) -> None:
+        self._settings, self._log = settings, log
+        self._pen: _Pen | None = None
+        self._traces: dict[str, Trace] = {}
+
+    @property
+    def pen(self) -> _Pen:
+        """Writes the spans; made when it is first needed, so that the program may set its provider after the team."""
+        if self._pen is None:
+            self._pen = _Pen(self._settings)
+        return self._pen
+
+    def watched(self, world: World) -> World:
+        """The world with models and toolkits whose calls have spans."""
+        return replace(
+            world,
+            trace=self.begin,
+            models={name: TracedModel(model, self, name) for name, model in world.models.items()},
+            toolkits={name: TracedToolkit(toolkit, self) for name, toolkit in world.toolkits.items()},
+        )
+
+    def begin(self) -> str:
+        """The caller's place in a trace, or the beginning of a new one."""
+        return self.pen.begin()
+
+    async def noticed(self, recorded: Sequence[Recorded]) -> None:
+        """End the spans that these events end."""
+        for record in recorded:
+            trace = await self._trace(record)
+            if record.position >= trace.position:
+                for span in trace.apply(record):
+                    self.pen.write(span)
+
+    async def _trace(self, record: Recorded) -> Trace:
+        found = self._traces.get(record.conversation)
+        if found is not None and found.position == record.position:
+            return found
+        if found is None and len(self._traces) >= KEPT:
+            self._traces = {id: trace for id, trace in self._traces.items() if not trace.idle}
+        trace = self._traces[record.conversation] = Trace(record.conversation)
+        # Another process recorded what was before: the log tells when it began.
+        for each in history(await self._log().read(record.conversation)) if record.position else ():
+            if each.position < record.position:
+                for _ in trace.apply(each):
+                    pass
+        return trace
+
+    def call(self, name: str, context: RunContext | None, attributes: dict[str, Any]) -> Call:
+        """The span of a call that begins, below that of its agent; it does nothing if the run is not traced."""
+        if context is None or not context.trace or not split_trace(context.trace)[2]:
+            return UNTRACED
+        return self.pen.call(name, context.trace, attributes)
+
+
+class Call:
+    """The span of a call under way; as a context manager it is the current span, and ends with the block."""
+
+    def __init__(self, span: Span, settings: Telemetry) -> None:
+        self._span, self._settings = span, settings
+        self._using = ExitStack()
+
+    def tell(self, **attributes: Any) -> None:
+        """Add attributes, by the names of `semconv`."""
+        for name, value in attributes.items():
+            self._span.set_attribute(getattr(names, name), value)
+
+    def show(self, **contents: Any) -> None:
+        """Add contents, if the team wants them in its spans."""
+        if self._settings.content:
+            self.tell(**{name: written(value, self._settings.redact) for name, value in contents.items()})
+
+    def fail(self, kind: str) -> None:
+        """The call failed."""
+        from opentelemetry.trace import StatusCode
+
+        self._span.set_attribute(names.ERROR_TYPE, kind)
+        self._span.set_status(StatusCode.ERROR, kind)
+
+    def end(self) -> None:
+        """End the span, once."""
+        if self._span.is_recording():
+            self._span.end()
+
+    def __enter__(self) -> Self:
+        from opentelemetry.trace import use_span
+
+        own = self._span.get_span_context()
+        here = trace_context(f"{own.trace_id:032x}", f"{own.span_id:016x}", own.trace_flags.sampled)
+        self._using.callback(current_trace.reset, current_trace.set(here))
+        self._using.enter_context(use_span(self._span, record_exception=False, set_status_on_exception=False))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
+        self._using.close()
+        if kind is not None:  # the words of an error may be private: its kind says enough
+            self.fail(kind.__name__)
+        self.end()
+
+
+class _Untraced(Call):
+    """A call of a run that is not traced."""
+
+    def __init__(self) -> None:
+        pass
+
+    def tell(self, **attributes: Any) -> None:
+        pass
+
+    def show(self, **contents: Any) -> None:
+        pass
+
+    def fail(self, kind: str) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
+        pass
+
+
+UNTRACED = _Untraced()
+
+
+def written(value: Any, redact: Callable[[str], str]) -> str:
+    """A value as a text for an attribute."""
+    return redact(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+
+
+class _Pen:
+    """Writes spans with the program's tracer. Spans of recorded events have ids of their own, see `ids.span_id`."""
+
+    def __init__(self, settings: Telemetry) -> None:
+        from opentelemetry import trace
+
+        self._settings, self._api = settings, trace
+        provider = settings.tracer_provider or trace.get_tracer_provider()
+        self._tracer = provider.get_tracer(SCOPE)
+        self._ids = _Ids.of(self._tracer)
+
+    def begin(self) -> str:
+        """The place of the current span, else the beginning of a trace; empty if nothing records spans."""
+        if self._ids is None:
+            return ""
+        current = self._api.get_current_span().get_span_context()
+        if current.is_valid:
+            return trace_context(f"{current.trace_id:032x}", f"{current.span_id:016x}", current.trace_flags.sampled)
+        trace = self._ids.generate_trace_id()
+        sampler: Any = getattr(self._tracer, "sampler", None)
+        sampled = sampler is None or sampler.should_sample(None, trace, names.INVOKE_WORKFLOW).decision.is_sampled()
+        return trace_context(f"{trace:032x}", sampled=sampled)
+
+    def write(self, span: FinishedSpan) -> None:
+        """Write a span whose end is recorded."""
+        trace, _, sampled = split_trace(span.trace)
+        if self._ids is None or not sampled:
+            return
+        attributes = span.attributes
+        if not self._settings.content:
+            attributes.pop(names.MESSAGE, None)
+        elif names.MESSAGE in attributes:
+            attributes[names.MESSAGE] = self._settings.redact(attributes[names.MESSAGE])
+        self._ids.next = int(trace, 16), int(span.id, 16)
+        links = [self._api.Link(self._place(trace, id)) for id in span.links]
+        made = self._tracer.start_span(
+            span.name, self._below(trace, span.parent), attributes=attributes, links=links, start_time=_ns(span.start)
+        )
+        self._ids.next = None
+        if span.error:
+            made.set_attribute(names.ERROR_TYPE, span.error)
+            made.set_status(self._api.StatusCode.ERROR, span.error)
+        made.end(_ns(span.end))
+
+    def call(self, name: str, above: str, attributes: dict[str, Any]) -> Call:
+        """The span of a call that begins now."""
+        trace, parent, _ = split_trace(above)
+        kind = self._api.SpanKind.CLIENT if attributes[names.OPERATION] == names.CHAT else self._api.SpanKind.INTERNAL
+        return Call(self._tracer.start_span(name, self._below(trace, parent), kind, attributes), self._settings)
+
+    def _place(self, trace: str, span: str) -> SpanContext:
+        flags = self._api.TraceFlags(self._api.TraceFlags.SAMPLED)
+        return self._api.SpanContext(int(trace, 16), int(span, 16), is_remote=True, trace_flags=flags)
+
+    def _below(self, trace: str, parent: str) -> Context:
+        from opentelemetry.context import Context
+
+        if not parent:
+            return Context()
+        return self._api.set_span_in_context(self._api.NonRecordingSpan(self._place(trace, parent)), Context())
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1_000_000_000)
+
+
+class _Ids:
+    """Gives the tracer of a team the ids of spans that are known before, else those of the program's generator."""
+
+    def __init__(self, others: Any) -> None:
+        self._others = others
+        self.next: tuple[int, int] | None = None
+        """Trace and span of the next span. Only the event loop of the team writes spans of this kind."""
+
+    @classmethod
+    def of(cls, tracer: Any) -> _Ids | None:
+        """Take the place of a tracer's generator; None if the tracer has none and so makes no spans."""
+        others = getattr(tracer, "id_generator", None)
+        if others is None:
+            return None
+        ids = others if isinstance(others, cls) else cls(others)
+        tracer.id_generator = ids
+        return ids
+
+    def generate_trace_id(self) -> int:
+        return self.next[0] if self.next else int(self._others.generate_trace_id())
+
+    def generate_span_id(self) -> int:
+        return self.next[1] if self.next else int(self._others.generate_span_id())
+
+    def is_trace_id_random(self) -> bool:
+        return False
+
+
+class TracedModel:
+    """A model whose calls have spans."""
+
+    def __init__(self, model: Model, tracing: Tracing, name: str) -> None:
+        self._model, self._tracing = model, tracing
+        self._name = str(getattr(model, "name", "") or name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    async def reply(self, request: Request) -> Reply:
+        with self._call(request) as call:
+            reply = await self._model.reply(request)
+            self._note(call, reply)
+            return reply
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
+        # Not the current span: between two pieces the reader runs in the same context.
+        call = self._call(request)
+        try:
+            async for piece in self._model.stream(request):
+                if isinstance(piece, Reply):
+                    self._note(call, piece)
+                    call.end()  # the reader may never ask for what follows
+                yield piece
+        except Exception as error:
+            call.fail(type(error).__name__)
+            raise
+        finally:
+            call.end()
+
+    def _call(self, request: Request) -> Call:
+        attributes = {
+            names.OPERATION: names.CHAT,
+            names.REQUEST_MODEL: self._name,
+            names.CONVERSATION: request.conversation,
+            names.AGENT_ID: request.agent,
+            names.ATTEMPT: request.attempt,
+        }
+        call = self._tracing.call(f"{names.CHAT} {self._name}", request.context, attributes)
+        call.show(INSTRUCTIONS=request.instructions, INPUT_MESSAGES=list(request.messages))
+        return call
+
+    def _note(self, call: Call, reply: Reply) -> None:
+        call.tell(INPUT_TOKENS=reply.usage.input_tokens, OUTPUT_TOKENS=reply.usage.output_tokens)
+        if reply.usage.cost is not None:
+            call.tell(COST=reply.usage.cost)
+        call.show(OUTPUT_MESSAGES={"text": reply.text, "calls": reply.calls})
+
+
+class TracedToolkit:
+    """A toolkit whose calls have spans."""
+
+    def __init__(self, toolkit: Toolkit, tracing: Tracing) -> None:
+        self._toolkit, self._tracing = toolkit, tracing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._toolkit, name)
+
+    async def call(self, name: str, args: dict[str, Any], context: RunContext) -> ToolOutcome:
+        attributes = {
+            names.OPERATION: names.EXECUTE_TOOL,
+            names.TOOL_NAME: name,
+            names.TOOL_CALL: context.command,
+            names.CONVERSATION: context.conversation,
+            names.AGENT_ID: context.agent,
+        }
+        with self._tracing.call(f"{names.EXECUTE_TOOL} {name}", context, attributes) as call:
+            call.show(TOOL_ARGUMENTS=args)
+            outcome = await self._toolkit.call(name, args, context)
+            call.show(TOOL_RESULT=outcome.text)
+            if not outcome.ok:
+                call.fail("tool_error")
+            return outcome

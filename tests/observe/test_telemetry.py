@@ -1,0 +1,362 @@
+"""OpenTelemetry spans of every shape of work: one connected tree, right parents and durations, no orphans."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+from changeover import Agent, Approve, Member, Team, Telemetry, delegate, handoff, tool
+from changeover.errors import ChangeoverError, MisconfiguredError
+from changeover.models import Reply, Request
+from changeover.protocol import HandoffPackage, Metadata, Rejected, Task
+from changeover.server import Settings, create_app
+from changeover.testing import ManualClock, ScriptedModel, calls, delegates, hands_off, says
+
+
+class Seen:
+    """The spans that a team made."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.telemetry = Telemetry(tracer_provider=self.provider)
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        return list(self.exporter.get_finished_spans())
+
+    def tree(self) -> list[str]:
+        """The names of all spans, indented below their parents, in the order of their start."""
+        below: dict[int, list[ReadableSpan]] = {}
+        for span in self.spans:
+            below.setdefault(span.parent.span_id if span.parent else 0, []).append(span)
+
+        def lines(id: int, depth: int) -> Iterator[str]:
+            for span in sorted(below.pop(id, []), key=lambda span: (span.start_time or 0, span.name)):
+                yield f"{'  ' * depth}{span.name}"
+                yield from lines(span.context.span_id, depth + 1)
+
+        found = list(lines(0, 0))
+        assert below == {}, "these spans have a parent that is not there"
+        return found
+
+    def one(self, name: str) -> ReadableSpan:
+        [span] = [span for span in self.spans if span.name == name]
+        return span
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+def told(span: ReadableSpan) -> Mapping[str, object]:
+    return dict(span.attributes or {})
+
+
+def linked(span: ReadableSpan) -> list[int]:
+    return [link.context.span_id for link in span.links]
+
+
+def seconds(span: ReadableSpan) -> float:
+    return ((span.end_time or 0) - (span.start_time or 0)) / 1e9
+
+
+@tool
+def look_up() -> str:
+    """Look something up."""
+    return "paid twice"
+
+
+async def test_a_transfer_is_a_span_of_its_own_linked_with_the_leg_of_the_receiver(seen: Seen):
+    script = {"triage": [hands_off("billing", "secret words")], "billing": [calls(("look_up", {})), says("Sent back.")]}
+    team = Team(
+        [Agent("triage"), Agent("billing", tools=[look_up])], model=ScriptedModel(script), telemetry=seen.telemetry
+    )
+    result = await team.run("Twice!", conversation="c")
+    assert seen.tree() == [
+        "invoke_workflow",
+        "  invoke_agent triage",
+        "    chat triage",
+        "    handoff billing",
+        "  invoke_agent billing",
+        "    chat billing",
+        "    execute_tool look_up",
+        "    chat billing",
+    ]
+    handed, leg, run = seen.one("handoff billing"), seen.one("invoke_agent billing"), seen.one("invoke_workflow")
+    assert (linked(handed), linked(leg)) == ([leg.context.span_id], [handed.context.span_id])
+    assert told(handed)["changeover.handoff.id"] == "c:3.0"
+    assert (told(run)["changeover.run.id"], told(run)["changeover.run.status"]) == (result.run_id, "completed")
+    assert len({span.context.trace_id for span in seen.spans}) == 1
+
+
+async def test_no_span_holds_content_unless_it_is_asked_for_and_then_it_is_redacted(seen: Seen):
+    script = {"a": [hands_off("b", "private words")], "b": [calls(("echo", {"text": "Bearer abc.def"})), says("Done.")]}
+
+    @tool
+    def echo(text: str) -> str:
+        """Say it again."""
+        return text
+
+    members: list[Member] = [Agent("a", instructions="private rules"), Agent("b", tools=[echo])]
+    await Team(members, model=ScriptedModel(script), telemetry=seen.telemetry).run("private question")
+    assert not [span for span in seen.spans if "private" in span.to_json() or "abc.def" in span.to_json()]
+    seen.exporter.clear()
+    asked = Telemetry(tracer_provider=seen.provider, content=True)
+    await Team(members, model=ScriptedModel(script), telemetry=asked).run("private question")
+    assert "private rules" in str(told(seen.one("chat a"))["gen_ai.system_instructions"])
+    assert told(seen.one("handoff b"))["changeover.handoff.message"] == "private words"
+    assert told(seen.one("execute_tool echo"))["gen_ai.tool.call.arguments"] == '{"text":"Bearer ***'
+    assert not [span for span in seen.spans if "abc.def" in span.to_json()]
+
+
+async def test_a_delegate_is_a_run_below_its_handoff(seen: Seen):
+    script = {"desk": [delegates("law", "Legal?"), says("Yes.")], "law": [says("It is.")]}
+    members: list[Member] = [Agent("desk", handoffs=[delegate("law")]), Agent("law", handoffs=())]
+    await Team(members, model=ScriptedModel(script), telemetry=seen.telemetry).run("May I?")
+    tree = seen.tree()
+    assert tree[:2] == ["invoke_workflow", "  invoke_agent desk"]
+    assert [line for line in tree if "law" in line or "      " in line] == [
+        "    handoff law",
+        "      invoke_workflow",
+        "        invoke_agent law",
+        "          chat law",
+    ]
+    handed = seen.one("handoff law")
+    assert linked(handed) == [seen.one("invoke_agent law").context.span_id]
+    assert told(handed)["changeover.handoff.outcome"] == "done"
+
+
+async def test_each_branch_of_a_fan_out_has_its_own_span(seen: Seen):
+    script = {"desk": [calls(delegates("a", "One"), delegates("b", "Two")), says("Both.")]}
+    script |= {"a": [says("1")], "b": [says("2")]}
+    members: list[Member] = [Agent("desk", handoffs=[delegate("a"), delegate("b")]), Agent("a"), Agent("b")]
+    await Team(members, model=ScriptedModel(script), telemetry=seen.telemetry).run("Go")
+    tree = seen.tree()
+    assert [line.strip() for line in tree if "handoff" in line] == ["handoff a", "handoff b"]
+    assert len([line for line in tree if line.strip() == "invoke_workflow"]) == 3
+
+
+async def test_the_wait_for_an_approval_is_a_span_that_lasts_as_long_as_the_wait(seen: Seen):
+    clock = ManualClock()
+    script = {"a": [hands_off("b", "Yours.")], "b": [says("Done.")]}
+    members: list[Member] = [Agent("a", handoffs=[handoff("b", approval=True)]), Agent("b")]
+    team = Team(members, model=ScriptedModel(script), telemetry=seen.telemetry, clock=clock)
+    async with team:
+        result = await team.run("Go", conversation="c")
+        assert seen.spans == [] or {span.name for span in seen.spans} == {"chat a"}
+        await clock.advance(40)
+        await team.decide(result.requests[0], Approve(), by="ana")
+        await team.resume("c")
+    wait = seen.one("approval_wait")
+    assert (seconds(wait), told(wait)["changeover.approval.decision"]) == (40.0, "approve")
+    assert seconds(seen.one("invoke_workflow")) == 40.0
+    assert wait.parent is not None
+    assert wait.parent.span_id == seen.one("invoke_agent a").context.span_id
+
+
+async def test_a_rejected_handoff_and_a_failed_run_are_errors(seen: Seen):
+    script = {"a": [hands_off("b", "Yours.")]}
+    members: list[Member] = [Agent("a"), Agent("b", accepts=lambda package: Rejected("private reason"))]
+    with pytest.raises(ChangeoverError):
+        await Team(members, model=ScriptedModel(script), telemetry=seen.telemetry, model_retries=0).run("Go")
+    seen.tree()
+    for name, kind in {"handoff b": "rejected", "invoke_workflow": "ModelFault"}.items():
+        span = seen.one(name)
+        assert span.status.status_code is trace.StatusCode.ERROR
+        assert told(span)["error.type"] == kind
+    failed = [span for span in seen.spans if span.name == "chat a" and not span.status.is_ok]
+    assert [told(span)["error.type"] for span in failed] == ["ModelError"]
+    assert not [span for span in seen.spans if "private" in span.to_json()]
+
+
+async def test_a_run_goes_on_in_the_trace_of_its_caller(seen: Seen):
+    team = Team([Agent("a")], model=ScriptedModel({"a": [says("Hi.")]}), telemetry=seen.telemetry)
+    with seen.provider.get_tracer("app").start_as_current_span("request") as outer:
+        await team.run("Hello")
+    run = seen.one("invoke_workflow")
+    assert run.parent is not None
+    assert (run.parent.span_id, run.context.trace_id) == (
+        outer.get_span_context().span_id,
+        outer.get_span_context().trace_id,
+    )
+
+
+async def test_spans_that_a_tool_makes_are_below_the_span_of_its_call(seen: Seen):
+    @tool
+    def ask() -> str:
+        """Ask another service."""
+        with seen.provider.get_tracer("app").start_as_current_span("inner"):
+            return "ok"
+
+    script = {"a": [calls(("ask", {})), says("Done.")]}
+    await Team([Agent("a", tools=[ask])], model=ScriptedModel(script), telemetry=seen.telemetry).run("Go")
+    inner = seen.one("inner")
+    assert inner.parent is not None
+    assert inner.parent.span_id == seen.one("execute_tool ask").context.span_id
+
+
+async def test_a_trace_that_is_not_sampled_makes_no_spans():
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(sampler=ALWAYS_OFF)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    script = {"a": [hands_off("b", "Yours.")], "b": [says("Done.")]}
+    await Team(
+        [Agent("a"), Agent("b")], model=ScriptedModel(script), telemetry=Telemetry(tracer_provider=provider)
+    ).run("Go")
+    assert exporter.get_finished_spans() == ()
+
+
+async def test_a_resumed_run_is_linked_with_the_run_that_failed(seen: Seen):
+    script = {"a": [hands_off("b", "Yours.")], "b": [says("the reply that failed"), says("Done.")]}
+    broken = Team([Agent("a"), Agent("b")], model=ScriptedModel({"a": script["a"]}), telemetry=seen.telemetry)
+    with pytest.raises(ChangeoverError):
+        await broken.run("Go", conversation="c")
+    mended = Team([Agent("a"), Agent("b")], model=ScriptedModel(script), telemetry=seen.telemetry, store=broken.log)
+    assert (await mended.resume("c")).text == "Done."
+    first, again = (span for span in seen.spans if span.name == "invoke_workflow")
+    assert linked(again) == [first.context.span_id]
+    assert again.context.trace_id == first.context.trace_id
+    seen.tree()
+
+
+WORKER = """
+import asyncio, sys
+from pathlib import Path
+from tests.observe.test_telemetry import queue_team, exported
+from changeover import Worker
+
+async def main(store, out):
+    seen, team = queue_team(store)
+    async with team:
+        worker = Worker(team, agents=["law"], name="w")
+        serving = asyncio.ensure_future(worker.run())
+        while not Path(out + ".stop").exists():
+            await asyncio.sleep(0.02)
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+    exported(seen, out)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def queue_team(store: str) -> tuple[Seen, Team]:
+    """A desk that asks a lawyer, whose work waits in a queue."""
+    seen = Seen()
+    script = {"desk": [delegates("law", "Legal?"), says("Yes.")], "law": [says("It is.")]}
+    members: list[Member] = [Agent("desk", handoffs=[delegate("law")]), Agent("law", pull=True, handoffs=())]
+    return seen, Team(members, model=ScriptedModel(script), telemetry=seen.telemetry, store=f"sqlite:///{store}")
+
+
+def exported(seen: Seen, file: str) -> None:
+    """Write trace, id, parent and name of all spans."""
+    lines = [
+        f"{span.context.trace_id} {span.context.span_id} {span.parent.span_id if span.parent else 0} {span.name}"
+        for span in seen.spans
+    ]
+    Path(file).write_text("\n".join(lines))
+
+
+async def test_the_spans_of_a_worker_in_another_process_belong_to_the_trace_of_the_caller(tmp_path: Path):
+    seen, team = queue_team(str(tmp_path / "desk.db"))
+    out = tmp_path / "spans"
+    async with team:
+        waits = await team.run("May I?", conversation="c")
+        assert waits.status == "waiting"
+        worker = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", WORKER, str(tmp_path / "desk.db"), str(out), stderr=subprocess.PIPE
+        )
+        result = waits
+        while result.status == "waiting":
+            await asyncio.sleep(0.05)
+            result = await team.resume("c")
+        await asyncio.to_thread(Path(f"{out}.stop").touch)
+        _, wrong = await worker.communicate()
+        assert worker.returncode == 0, wrong.decode()
+    assert result.text == "Yes."
+    lines = [line.split(" ", 3) for line in out.read_text().splitlines()]
+    lines += [
+        [
+            str(span.context.trace_id),
+            str(span.context.span_id),
+            str(span.parent.span_id if span.parent else 0),
+            span.name,
+        ]
+        for span in seen.spans
+    ]
+    assert len({trace for trace, *_ in lines}) == 1
+    ids = {id for _, id, *_ in lines}
+    assert len(ids) == len(lines)
+    assert {parent for _, _, parent, _ in lines} <= {*ids, "0"}
+    assert [name for *_, parent, name in lines if parent == "0"] == ["invoke_workflow"]
+    assert "queue_wait" in {name for *_, name in lines}
+
+
+class Hanging(ScriptedModel):
+    """A model that never answers for b."""
+
+    def __init__(self, script: Mapping[str, Any]) -> None:
+        super().__init__(script)
+        self.asked = asyncio.Event()
+
+    async def reply(self, request: Request) -> Reply:
+        if request.agent == "b":
+            self.asked.set()
+            await asyncio.Event().wait()
+        return await super().reply(request)
+
+
+async def test_a_run_that_another_process_takes_over_is_one_tree(seen: Seen, tmp_path: Path):
+    script = {"a": [hands_off("b", "Yours.")], "b": [says("Done.")]}
+    members: list[Member] = [Agent("a"), Agent("b", handoffs=())]
+    store = f"sqlite:///{tmp_path / 'desk.db'}"
+    model = Hanging(script)
+    first = Team(members, model=model, telemetry=seen.telemetry, store=store)
+    begun = asyncio.ensure_future(first.run("Go", conversation="c"))
+    await model.asked.wait()
+    await first.close()
+    await asyncio.gather(begun, return_exceptions=True)
+    # The second process finds in the log when the run and the leg of b began.
+    async with Team(members, model=ScriptedModel(script), telemetry=seen.telemetry, store=store) as second:
+        assert (await second.resume("c")).status == "completed"
+    assert [line.strip() for line in seen.tree() if "agent" in line] == ["invoke_agent a", "invoke_agent b"]
+    assert seen.one("invoke_workflow").start_time == seen.one("invoke_agent a").start_time
+
+
+def test_telemetry_must_be_telemetry():
+    with pytest.raises(MisconfiguredError, match=r"telemetry='yes' is not True, False or Telemetry"):
+        Team([Agent("a")], telemetry="yes")  # type: ignore[arg-type]
+
+
+async def test_a_package_that_code_offers_is_traced(seen: Seen):
+    team = Team([Agent("a")], model=ScriptedModel({"a": [says("Done.")]}), telemetry=seen.telemetry)
+    await team.offer(HandoffPackage(metadata=Metadata(receiver="a"), task=Task(description="Do it")))
+    assert seen.tree()[0] == "invoke_workflow"
+
+
+async def test_a_request_to_the_server_is_the_parent_of_the_run_that_it_begins(seen: Seen):
+    team = Team([Agent("a")], model=ScriptedModel({"a": [says("Hi.")]}), telemetry=seen.telemetry)
+    app = create_app(team, Settings(open_access=True, rate=0))
+    given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    async with team, httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        said = {"text": "Hello"}
+        answer = await client.post(
+            "/api/v1/conversations", params={"wait": True}, json=said, headers={"traceparent": given}
+        )
+        assert answer.status_code < 300, answer.text
+    run = seen.one("invoke_workflow")
+    assert run.parent is not None
+    assert (f"{run.context.trace_id:032x}", f"{run.parent.span_id:016x}") == tuple(given.split("-")[1:3])
