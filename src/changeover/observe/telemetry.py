@@ -22,8 +22,7 @@ from changeover.tools.run_context import RunContext, current_trace
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.metrics import MeterProvider
-    from opentelemetry.trace import Span, SpanContext, TracerProvider
+    from opentelemetry.trace import Span, SpanContext
 
 SCOPE = "changeover"
 KEPT = 4_096
@@ -37,8 +36,9 @@ class Telemetry(Struct, frozen=True, kw_only=True):
     hold messages, arguments and results; `redact` is called with each such text (default: tokens are masked).
     """
 
-    tracer_provider: TracerProvider | None = None
-    meter_provider: MeterProvider | None = None
+    # Any: the types are those of a library that need not be installed.
+    tracer_provider: Any = None
+    meter_provider: Any = None
     content: bool = False
     redact: Callable[[str], str] = redacted
 
