@@ -58,6 +58,8 @@ COMMANDS = [
     "conversations list --json --delegates --limit 2",
     "conversations list --status waiting --user bob",
     "conversations list --search REFUND",
+    "conversations flow bob",
+    "conversations flow nobody --json",
     "tasks list --json",
     "tasks list --agent billing --conversation bob",
     "tasks show bob#5",
@@ -180,6 +182,53 @@ def test_a_team_is_declared_by_a_server_as_by_a_store(tmp_path: Path):
     ]
 
 
+DECIDING = {
+    "approvals approve": (),
+    "approvals edit": ('{"amount": 5}',),
+    "approvals reject": ("--note", "No."),
+    "approvals answer": ("It is paid.",),
+    "approvals route": ("manager",),
+    "handoffs cancel": ("--reason", "enough"),
+}
+"""Commands with which a person decides, and what follows the id."""
+
+
+def test_a_person_decides_by_a_server_and_the_run_goes_on_there(tmp_path: Path):
+    with serving(f"sqlite:///{empty_file(tmp_path / 'store.db')}") as server, server.client(None) as client:
+
+        def begun(text: str) -> Any:
+            return client.post("/conversations", params={"wait": True}, json={"text": text}).json()["pending"][0]
+
+        def decide(command: str, id: str, *more: str) -> Done:
+            return changeover(*command.split(), id, *more, "--by", "ana", "--server", server.url)
+
+        asked = {name: begun("close it" if name.endswith("approve") else "a refund") for name in DECIDING}
+        asked["handoffs cancel"] = begun("research it")
+        for name, more in DECIDING.items():
+            done = decide(name, asked[name]["id"], *more)
+            fits = name != "approvals route"  # the call of a tool has no receiver
+            assert done.returncode == (0 if fits else 1), (name, done.stderr)
+            assert asked[name]["id"] in done.stdout or not fits, done.stdout
+        by = {row["id"]: (row["status"], row["decided_by"]) for row in _items(client, "/approvals?status=")}
+        assert [by[asked[f"approvals {verb}"]["id"]] for verb in ("approve", "edit", "reject", "answer", "route")] == [
+            ("approved", "ana"),
+            ("edited", "ana"),
+            ("rejected", "ana"),
+            ("responded", "ana"),
+            ("pending", None),
+        ]
+        assert [row["state"] for row in _items(client, "/handoffs?receiver=research")] == ["RETURNED"]
+        again = decide("approvals reject", asked["approvals approve"]["id"])
+        assert (again.returncode, "approved already, by ana" in again.stderr) == (1, True), again.stderr
+        ended = decide("handoffs cancel", asked["handoffs cancel"]["id"])
+        assert (ended.returncode, "has ended" in ended.stderr) == (1, True), ended.stderr
+
+
+def _items(client: Any, path: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.get(path).json()["items"]
+    return found
+
+
 def test_the_table_has_every_store_command():
     from typer.main import get_command
 
@@ -192,7 +241,9 @@ def test_the_table_has_every_store_command():
             yield " ".join(path)
 
     told = {
-        each for each in walk(get_command(app)) if not any(line.startswith(each) for line in (*COMMANDS, *DECLARING))
+        each
+        for each in walk(get_command(app))
+        if not any(line.startswith(each) for line in (*COMMANDS, *DECLARING, *DECIDING))
     }
     assert told == set()
 

@@ -15,9 +15,10 @@ from changeover.relay.events import Entry
 from changeover.relay.stream import TextDelta
 from changeover.relay.tokens import NewToken
 from changeover.server import Settings, live
+from changeover.server.access import OWNER
 from changeover.server.live import Live, Outbox, notice
 from changeover.server.problems import Problem
-from changeover.server.resources import RESOURCES, streams
+from changeover.server.resources import RESOURCES, streams, watches
 from changeover.server.resources.runs import outcome_in
 from changeover.server.resources.streams import EventStream
 from changeover.stores.memory.log import MemoryLog
@@ -131,6 +132,25 @@ async def test_a_server_that_stops_tells_its_clients_and_takes_no_others():
         assert await outbox.take() is None
     with pytest.raises(Problem, match="stops"), reader.connected():
         pass
+
+
+async def test_a_list_that_fails_once_is_sent_at_the_next_look(monkeypatch, caplog):
+    looks: list[str] = []
+
+    async def fails_first(team: Team, who: Any) -> list[tuple[str, Any]]:
+        looks.append("")
+        if len(looks) == 1:
+            raise RuntimeError("a bug")
+        return [("a", {"id": "a"})]
+
+    monkeypatch.setattr(watches, "EVERY", 0.01)
+    monkeypatch.setitem(watches.LISTS, "tasks", fails_first)
+    async with a_team(MemoryLog()) as team:
+        outbox = Outbox()
+        with watches.Watches(team).watching(outbox, "tasks", OWNER):
+            [snapshot] = await read(outbox, 1)
+    assert (snapshot.kind, json.loads(snapshot.data)["items"]) == ("snapshot", [{"id": "a"}])
+    assert "a bug" in caplog.text
 
 
 async def test_a_server_that_stops_refuses_new_work_and_records_none_of_it():

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from changeover.cli.exits import add_exits, errors_reported
+from changeover.cli.exits import add_exits, errors_reported, say
 from changeover.cli.options import (
     ByOption,
+    DecisionStoreOption,
     IdArgument,
     JsonLinesOption,
     JsonOption,
@@ -18,10 +19,11 @@ from changeover.cli.options import (
     RoleOption,
     StoreOption,
     TeamOption,
-    TeamStoreOption,
     WithinOption,
     in_store,
+    on_server,
     required_team,
+    server_of,
 )
 from changeover.cli.terminal.help import App, among
 
@@ -76,7 +78,7 @@ def approve(
     team: TeamOption = None,
     by: ByOption = None,
     role: RoleOption = None,
-    store: TeamStoreOption = None,
+    store: DecisionStoreOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
     """Approve a request, or grant a permission."""
@@ -95,7 +97,7 @@ def reject(  # noqa: PLR0913 - each is a declared option
     *,
     by: ByOption = None,
     role: RoleOption = None,
-    store: TeamStoreOption = None,
+    store: DecisionStoreOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
     """Reject a request, with a note for the agent."""
@@ -117,7 +119,7 @@ def edit(  # noqa: PLR0913 - each is a declared option
     *,
     by: ByOption = None,
     role: RoleOption = None,
-    store: TeamStoreOption = None,
+    store: DecisionStoreOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
     """Approve a call with other arguments."""
@@ -137,7 +139,7 @@ def answer(  # noqa: PLR0913 - each is a declared option
     *,
     by: ByOption = None,
     role: RoleOption = None,
-    store: TeamStoreOption = None,
+    store: DecisionStoreOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
     """Answer a task, an escalation, or in place of a call."""
@@ -156,7 +158,7 @@ def route(  # noqa: PLR0913 - each is a declared option
     *,
     by: ByOption = None,
     role: RoleOption = None,
-    store: TeamStoreOption = None,
+    store: DecisionStoreOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
     """Give a task, an escalation or a handoff to another member."""
@@ -166,7 +168,7 @@ def route(  # noqa: PLR0913 - each is a declared option
 
 
 for command in (approve, edit, reject, answer, route):
-    command.__doc__ = f"{command.__doc__}\n\nThe run continues here."
+    command.__doc__ = f"{command.__doc__}\n\nThe run continues here, or at the server."
 add_exits(approve, edit, reject, answer, route)
 
 
@@ -185,13 +187,18 @@ def _decide(
         from changeover.cli.terminal.run_report import NextCommands, RunReport
         from changeover.ids import conversation_of, root_of
 
+        named = by if by is not None else user_name()
+        if (server := server_of(store)) is not None:
+            on_server(server, lambda remote: remote.decisions.decide(id, decision, named))
+            say(f"{id} is decided; the server continues the run")
+            return
         address = required_team(address, "only the team knows what follows from a decision")
         team, _ = working_team(address, store)
         # The run belongs to the root, whichever delegate made the request.
         conversation = root_of(conversation_of(id))
 
         async def decide() -> None:
-            await team.decide(id, decision, by=by if by is not None else user_name(), roles=roles or ())
+            await team.decide(id, decision, by=named, roles=roles or ())
 
         async def decided() -> AsyncGenerator[StreamItem, None]:
             is_pending = await _is_pending(team, id, verb)

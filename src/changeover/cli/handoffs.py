@@ -12,6 +12,7 @@ import typer
 from changeover.cli.exits import Exit, Mistake, add_exits, errors_reported, one_line, say, tell
 from changeover.cli.options import (
     ByOption,
+    DecisionStoreOption,
     IdArgument,
     JsonLinesOption,
     JsonOption,
@@ -19,11 +20,12 @@ from changeover.cli.options import (
     OpenStore,
     StoreOption,
     TeamOption,
-    TeamStoreOption,
     WithinOption,
     in_store,
+    on_server,
     required_team,
     seconds,
+    server_of,
 )
 from changeover.cli.terminal.help import App, among
 
@@ -156,12 +158,12 @@ def cancel(
     ] = "",
     *,
     by: ByOption = None,
-    store: TeamStoreOption = None,
+    store: DecisionStoreOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
     """Cancel a handoff that is under way or waits in the queue.
 
-    If its sender continues, it continues here.
+    If its sender continues, it continues here, or at the server.
     """
     with errors_reported():
         from changeover.cli.teams import working_team
@@ -169,15 +171,21 @@ def cancel(
         from changeover.cli.terminal.run_report import NextCommands, RunReport
         from changeover.ids import conversation_of, root_of
 
-        address = required_team(team, "only its team knows what follows when a handoff ends")
         if ":" not in id:
             raise Mistake(f"{id!r} is not the id of a handoff; see: changeover handoffs list")
+        named = by if by is not None else user_name()
+        if (server := server_of(store)) is not None:
+            if not on_server(server, lambda remote: remote.decisions.cancel(id, named, reason)):
+                raise Mistake(f"{id} has ended; see: changeover handoffs show {id}")
+            say(f"{id} is cancelled")
+            return
+        address = required_team(team, "only its team knows what follows when a handoff ends")
         found, _ = working_team(address, store)
         conversation = root_of(conversation_of(id))
 
         async def cancelled() -> AsyncGenerator[StreamItem, None]:
             status = await found.status(id)
-            if not await found.cancel(id, by=by if by is not None else user_name(), reason=reason):
+            if not await found.cancel(id, by=named, reason=reason):
                 own = next((each.state for each in status.chain if each.id == id), status.state)
                 raise Mistake(f"{id} has ended: {own}")
             async for item in found.follow(conversation):

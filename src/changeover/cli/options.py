@@ -75,6 +75,17 @@ TeamStoreOption = Annotated[
         show_default=False,
     ),
 ]
+DecisionStoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        "--server",
+        metavar="STORE",
+        help=f"{STORE_FORMS} Or the address of a server, which knows the team and goes on with it; its token is"
+        f" ${TOKEN_VARIABLE}. Default: ${SERVER_VARIABLE}, else the team's own store, ${VARIABLE} or ./{FILE}.",
+        show_default=False,
+    ),
+]
 TeamOption = Annotated[
     str | None,
     typer.Option(

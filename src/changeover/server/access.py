@@ -71,7 +71,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 OWNER = Caller(user="", role=Role.ADMIN, everything=True)
-"""Who calls a server that needs no token, or shows one of its settings."""
+"""The caller of a server that needs no token, or that lists the token in its settings; it decides in any role."""
 
 
 class Doorkeeper:
@@ -82,7 +82,7 @@ class Doorkeeper:
         self._owners = [digest_of(each) for each in settings.tokens]
 
     async def caller(self, request: HTTPConnection) -> Caller:
-        """Who makes this request; raises Problem if nobody is known, or a page sends no CSRF token."""
+        """The caller of a request; raises Problem if its token is missing or refused, or a page sends no CSRF token."""
         secret, by_page = _secret_of(request)
         method: str = request.scope.get("method", "GET")
         if by_page and method not in SAFE:
@@ -113,7 +113,7 @@ class Doorkeeper:
 
 
 def _secret_of(request: HTTPConnection) -> tuple[str | None, bool]:
-    """The token of a request, and whether a browser's page sends it: then its cookie proves nothing by itself."""
+    """The token of a request, and True if a page sends it: browsers add cookies unasked, so a CSRF token is due."""
     given = request.headers.get("authorization")
     if given is not None:
         scheme, _, secret = given.partition(" ")

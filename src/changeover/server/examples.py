@@ -83,5 +83,5 @@ EXAMPLES: dict[str, Any] = {
     "Wanted": {"agent": "research", "limit": 1, "lease": 60.0, "by": "node-worker"},
     "WantedContext": {"claim": CLAIM, "context": "context://0f343b0931126a20f133d67c2b018a3b"},
     "WantedToken": {"user": "ana", "role": "operator", "approval_roles": ["manager"]},
-    "Wish": {"task": "A customer wants a refund.", "n": 3},
+    "TaskQuery": {"task": "A customer wants a refund.", "n": 3},
 }

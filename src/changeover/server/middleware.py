@@ -51,7 +51,7 @@ SECURITY = {
 
 
 CLOSE = {"Connection": "close"}
-"""Of a request whose body is not read to its end, nothing can follow."""
+"""The rest of a refused body is not read, so the connection cannot be used again."""
 
 
 class Envelope:
@@ -175,7 +175,7 @@ class Gate:
             raise Problem(429, "too many requests", kind="too-many", headers={"Retry-After": "1"})
 
     def _answers_to(self, name: str) -> bool:
-        """True for a name of this server, and for plain addresses: who rebinds DNS needs a name."""
+        """True for a name of this server, and for plain addresses: an attack by DNS rebinding needs a name."""
         return name in self._hosts or _is_address(name)
 
     def _allows(self, scope: Scope, origin: str, host: str) -> bool:

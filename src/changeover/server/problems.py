@@ -74,21 +74,25 @@ STATUS: dict[type[Exception], int] = {
 }
 """The status of each class of errors; a class that is not here has that of its nearest base."""
 
-FACTS = (
-    *(
-        "agent",
-        "approval",
-        "available",
-        "conversation",
-        "faults",
-        "handoff",
-        "handoff_id",
-        "key",
-        "limit",
-        "limit_name",
-    ),
-    *("path", "possible", "signal", "state", "ticket", "version", "by"),
-)
+FACTS = [
+    "agent",
+    "approval",
+    "available",
+    "conversation",
+    "faults",
+    "handoff",
+    "handoff_id",
+    "key",
+    "limit",
+    "limit_name",
+    "path",
+    "possible",
+    "signal",
+    "state",
+    "ticket",
+    "version",
+    "by",
+]
 """Attributes of errors that clients get beside the text."""
 
 

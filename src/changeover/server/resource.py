@@ -45,7 +45,7 @@ REFUSALS: Mapping[int, str] = {
     431: "The headers are too large",
     503: "The store cannot be reached; try again",
 }
-"""What every route may answer instead."""
+"""Refusals that every route may answer with."""
 
 
 class Resource:

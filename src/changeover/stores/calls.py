@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from changeover.errors import MisconfiguredError
 from changeover.facts import HandoffRecord
+from changeover.guards.approval import Decision
 from changeover.relay.context_flow import ValueFlow
 from changeover.relay.declarations import Declarations
 from changeover.relay.lists import ORDERS, Page, Record
@@ -76,6 +77,18 @@ class Work(Protocol):
         ...
 
 
+class Decisions(Protocol):
+    """What people decide about work that waits in a store."""
+
+    async def decide(self, approval: str, decision: Decision, by: str) -> None:
+        """Decide about a request; the run goes on at the server. `by` counts only where no token is needed."""
+        ...
+
+    async def cancel(self, handoff: str, by: str, reason: str) -> bool:
+        """Cancel a handoff that is under way or waits; False if it has ended."""
+        ...
+
+
 class ToolAnswer(Struct, frozen=True):
     """What the model would read."""
 
@@ -98,6 +111,7 @@ PORTS: Mapping[str, type[Any]] = {
     "agents": Agents,
     "breakers": Breakers,
     "declarations": Declarations,
+    "decisions": Decisions,
     "experience": Lessons,
     "tokens": Tokens,
     "tools": ToolTests,

@@ -18,7 +18,7 @@ from changeover.relay.lists import EVERYTHING, PAGE, Page, Paging, R
 from changeover.relay.ports import Breakers
 from changeover.relay.tables import Agents, Lessons, Measures, Tried
 from changeover.relay.tokens import Tokens
-from changeover.stores.calls import Call, Listed, Reading, ToolTests, Work, call_of
+from changeover.stores.calls import Call, Decisions, Listed, Reading, ToolTests, Work, call_of
 
 TIMEOUT = 60.0
 """Seconds to wait for an answer of the server."""
@@ -36,6 +36,7 @@ class RemoteStore:
         self.agents = cast(Agents, _Port("agents", connection))
         self.breakers = cast(Breakers, _Port("breakers", connection))
         self.declarations = cast(Declarations, _Port("declarations", connection))
+        self.decisions = cast(Decisions, _Port("decisions", connection))
         self.experience = cast(Lessons, _Port("experience", connection))
         self.tokens = cast(Tokens, _Port("tokens", connection))
         self.tools = cast(ToolTests, _Port("tools", connection))

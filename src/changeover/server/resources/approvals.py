@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import Query
 from msgspec import Struct
 
-from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
+from changeover.guards.approval import Decision
 from changeover.ids import conversation_of
 from changeover.relay.lists import ApprovalRow
-from changeover.server.access import Caller
+from changeover.server.access import OWNER, Caller
 from changeover.server.problems import Problem
 from changeover.server.resource import Filter, Id, Part, Resource, Served, Who, listed, seen
 from changeover.server.wire import Json, Page, body
@@ -19,13 +19,12 @@ from changeover.team import Team
 resource = Resource("approvals")
 
 NOT_FOUND = {404: "There is no such request"}
-Verdict = Approve | Reject | Edit | Respond
 
 
 class Decided(Struct, frozen=True, forbid_unknown_fields=True):
     """The decision about a request: approve, reject, edit or respond, as its `type` says."""
 
-    decision: Verdict
+    decision: Decision
 
 
 @resource.route("GET /approvals", Page[ApprovalRow])
@@ -59,10 +58,15 @@ async def read_approval(id: Id, team: Served, who: Who) -> Json:
 )
 async def decide(id: Id, team: Served, who: Who, said: Annotated[Decided, body(Decided)]) -> Json:
     """Decide about a request; the run goes on from there."""
-    await _request(team, who, id)
-    decision: Decision = said.decision
-    await team.decide(id, decision, by=who.user, roles=who.roles)
+    await decided(team, who, id, said.decision)
     return Json(None, 204)
+
+
+async def decided(team: Team, who: Caller, id: str, decision: Decision, by: str = "") -> None:
+    """Decide about a request for the user of the token; `by` counts only where no token is needed."""
+    request = await _request(team, who, id)
+    roles = request.roles if who is OWNER else who.roles
+    await team.decide(id, decision, by=who.user or by, roles=roles)
 
 
 async def _request(team: Team, who: Caller, id: str) -> ApprovalRow:

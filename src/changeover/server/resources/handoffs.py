@@ -38,7 +38,7 @@ NOT_FOUND = {404: "There is no such handoff"}
 REFUSED = {**NOT_FOUND, 409: "The state of the handoff does not allow it"}
 OFFERED = {
     404: "The conversation is not yours",
-    409: "Nobody takes it, or the key is taken",
+    409: "No receiver accepts it, or the key is taken",
     502: "A model or a function failed",
     504: "It took too long",
 }

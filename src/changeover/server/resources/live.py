@@ -46,7 +46,7 @@ async def stream_conversation(
     return EventStream(live, lambda outbox, stack: stack.enter_context(live.subscribed(outbox, id, known)), who.token)
 
 
-class Wish(Struct, frozen=True, forbid_unknown_fields=True):
+class ClientMessage(Struct, frozen=True, forbid_unknown_fields=True):
     """A client's message over a WebSocket; each has one of these, `after` goes with `subscribe`."""
 
     subscribe: str | None = None
@@ -87,21 +87,21 @@ class Session:
     async def _listen(self) -> None:
         try:
             while True:
-                await self._heed(await self._socket.receive_text())
+                await self._handle(await self._socket.receive_text())
         except (WebSocketDisconnect, KeyError):  # KeyError: it sent bytes
             self._outbox.end()
 
-    async def _heed(self, text: str) -> None:
+    async def _handle(self, text: str) -> None:
         try:
-            wish = _wish(text)
-            match wish:
-                case Wish(subscribe=str(id)):
-                    await self._subscribe(id, wish.after)
-                case Wish(unsubscribe=str(id)):
+            message = _decoded(text)
+            match message:
+                case ClientMessage(subscribe=str(id)):
+                    await self._subscribe(id, message.after)
+                case ClientMessage(unsubscribe=str(id)):
                     self._leave("conversation", id)
-                case Wish(watch=str(name)):
+                case ClientMessage(watch=str(name)):
                     self._watch(name)
-                case Wish(unwatch=str(name)):
+                case ClientMessage(unwatch=str(name)):
                     self._leave("list", name)
                 case _:
                     raise Problem(422, "send subscribe, unsubscribe, watch or unwatch", kind="bad-message")
@@ -133,11 +133,11 @@ class Session:
             stack.close()
 
 
-def _wish(text: str) -> Wish:
+def _decoded(text: str) -> ClientMessage:
     if len(text) > LONGEST_MESSAGE or text.count("[") + text.count("{") > MOST_DEPTH:
         raise Problem(422, f"a message has at most {LONGEST_MESSAGE:,} characters", kind="bad-message")
     try:
-        return msgspec.json.decode(text, type=Wish)
+        return msgspec.json.decode(text, type=ClientMessage)
     except (msgspec.MsgspecError, UnicodeEncodeError) as error:
         raise Problem(422, str(error), kind="bad-message") from None
 
@@ -166,10 +166,10 @@ async def _caller(socket: WebSocket) -> Caller:
             raise
         try:
             async with asyncio.timeout(PATIENCE):
-                wish = _wish(await socket.receive_text())
+                message = _decoded(await socket.receive_text())
         except (TimeoutError, KeyError):
             raise Problem(401, "send a token first", kind="unauthorized") from None
-        caller = await doorkeeper.holder(wish.token or "")
+        caller = await doorkeeper.holder(message.token or "")
     return caller
 
 

@@ -20,7 +20,7 @@ resource = Resource("routing")
 Name = Annotated[str | None, Query(max_length=200)]
 
 
-class Wish(Struct, frozen=True, forbid_unknown_fields=True):
+class TaskQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """A task for which agents are looked for."""
 
     task: str
@@ -43,10 +43,10 @@ class Forgotten(Struct, frozen=True):
     forgotten: int
 
 
-@resource.route("POST /router/recommend", Page[Recommendation], body=Wish)
-async def recommend(team: Served, wish: Annotated[Wish, body(Wish)]) -> Json:
+@resource.route("POST /router/recommend", Page[Recommendation], body=TaskQuery)
+async def recommend(team: Served, query: Annotated[TaskQuery, body(TaskQuery)]) -> Json:
     """The best agents for a task by their profiles, with reasons. No model is asked, and nothing is run."""
-    return Json(Page(await team.router.recommend(wish.task, wish.n, wish.required)))
+    return Json(Page(await team.router.recommend(query.task, query.n, query.required)))
 
 
 @resource.route("GET /router/capabilities", Page[Capability])

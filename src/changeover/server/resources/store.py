@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from changeover.errors import ConversationNotFound, MisconfiguredError
 from changeover.facts import HandoffRecord
+from changeover.guards.approval import Decision
 from changeover.ids import worker_of
 from changeover.relay.context_flow import ValueFlow
 from changeover.relay.lists import ConversationRow
@@ -19,7 +20,9 @@ from changeover.relay.tokens import Audited
 from changeover.server.access import Caller, Role
 from changeover.server.problems import Problem
 from changeover.server.resource import Resource, Served, Who, audited
+from changeover.server.resources.approvals import decided
 from changeover.server.resources.declarations import Drafts
+from changeover.server.resources.tickets import cancelled
 from changeover.server.resources.tools import ToolBench
 from changeover.stores.calls import KINDS, Listed, ListedPage, call_of
 from changeover.stores.remote import MEDIA
@@ -54,6 +57,8 @@ CALLS: dict[str, Role] = {
     "declarations.put": Role.ADMIN,
     "declarations.set_state": Role.ADMIN,
     "declarations.write": Role.ADMIN,
+    "decisions.decide": Role.APPROVER,
+    "decisions.cancel": Role.OPERATOR,
     "experience.outcomes": Role.VIEWER,
     "experience.capabilities": Role.VIEWER,
     "experience.unlearned": Role.VIEWER,
@@ -110,6 +115,8 @@ def _port(name: str, team: Team, who: Caller) -> Any:
             return _Reading(team, who)
         case "work":
             return _Work(team)
+        case "decisions":
+            return _Decisions(team, who)
         case "declarations":
             return Drafts(team, who)
         case "tools":
@@ -149,6 +156,19 @@ class _Reading:
         row = await self._lists.one(ConversationRow, conversation)
         if row is None or not self._who.sees(row.user):
             raise ConversationNotFound(conversation)
+
+
+class _Decisions:
+    """Decisions of one caller."""
+
+    def __init__(self, team: Team, who: Caller) -> None:
+        self._team, self._who = team, who
+
+    async def decide(self, approval: str, decision: Decision, by: str) -> None:
+        await decided(self._team, self._who, approval, decision, by)
+
+    async def cancel(self, handoff: str, by: str, reason: str) -> bool:
+        return await cancelled(self._team, self._who, handoff, reason, by)
 
 
 class _Work:

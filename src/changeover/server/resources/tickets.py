@@ -261,8 +261,13 @@ async def give_back(id: Id, team: Served, who: Who, said: Annotated[Return, body
 @resource.route("POST /tickets/{id:path}/cancel", Cancelled, body=Reason, refusals=NOT_FOUND)
 async def cancel_ticket(id: Id, team: Served, who: Who, why: Annotated[Reason, body(Reason)]) -> Json:
     """Cancel a handoff that is under way or waits in the queue."""
+    return Json(Cancelled(await cancelled(team, who, id, why.reason)))
+
+
+async def cancelled(team: Team, who: Caller, id: str, reason: str, by: str = "") -> bool:
+    """Cancel a handoff for the user of the token; `by` counts only where no token is needed."""
     await _status(team, who, id)
-    return Json(Cancelled(await team.cancel(id, by=who.user, reason=why.reason)))
+    return await team.cancel(id, by=who.user or by, reason=reason)
 
 
 @resource.route("POST /tickets/{id:path}/retry", {204: None}, refusals=REFUSED)

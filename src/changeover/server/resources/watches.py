@@ -48,7 +48,7 @@ class Declared(Struct, frozen=True):
     by: str
 
 
-class ListRef(Struct, frozen=True):
+class Snapshot(Struct, frozen=True):
     """The snapshot of a list."""
 
     list: str
@@ -149,6 +149,8 @@ class Watch:
                         outbox.put(frame)
             except EngineError as error:
                 logger.warning("the list of %s cannot be read; trying again: %s", self._name, error)
+            except Exception:  # a watch that dies would leave its clients with an old list
+                logger.exception("the list of %s cannot be sent; trying again", self._name)
             await asyncio.sleep(EVERY)
 
     def _changes(self, before: Items | None, after: Items) -> list[Frame]:
@@ -162,7 +164,7 @@ class Watch:
         ]
 
     def _snapshot(self, items: Items) -> Frame:
-        whole = ListRef(self._name, [msgspec.Raw(each) for each in items.values()], self._team.clock.now())
+        whole = Snapshot(self._name, [msgspec.Raw(each) for each in items.values()], self._team.clock.now())
         return Frame("snapshot", msgspec.json.encode(whole))
 
 
