@@ -218,6 +218,7 @@ ROUTES: dict[str, Role] = {
     "POST /tools/{id}/test": Role.ADMIN,
     "GET /graph": Role.VIEWER,
     "GET /rules": Role.VIEWER,
+    "GET /router": Role.VIEWER,
     "GET /router/capabilities": Role.VIEWER,
     "GET /router/learned": Role.VIEWER,
     "DELETE /router/learned": Role.ADMIN,

@@ -20,7 +20,9 @@ resource = Resource("tickets")
 MOST = 100
 """Tickets that are shown, the most urgent first; all are counted."""
 ENDED = 8
-"""Handoffs of each agent with a queue that ended last."""
+"""Handoffs that are shown of those that ended last."""
+LOOKED_AT = 200
+"""The newest handoffs of each agent with a queue, among which those are that ended last."""
 
 
 class TicketView(Struct, frozen=True, kw_only=True):
@@ -109,6 +111,6 @@ async def _ended(team: Team, filters: dict[str, str], roster: Roster) -> list[Ha
     pulled = [id for id in roster.seats if roster.pulls(id)]
     found: list[HandoffRow] = []
     for agent in pulled:
-        rows = await team.log.lists.listed(HandoffRow, {**filters, "receiver": agent}, limit=4 * ENDED)
+        rows = await team.log.lists.listed(HandoffRow, {**filters, "receiver": agent}, limit=LOOKED_AT)
         found += [row for row in rows if row.ended_at is not None][:ENDED]
     return sorted(found, key=lambda row: -(row.ended_at or 0))[:ENDED]

@@ -10,10 +10,12 @@ from msgspec import Meta, Struct
 from changeover.observe.experiment_results import verdicts_by_measure
 from changeover.routing.broker import Recommendation
 from changeover.routing.experience import Standing
+from changeover.routing.experiment import Experiment
 from changeover.routing.verdict import Verdict
 from changeover.server.problems import Problem
 from changeover.server.resource import Id, Resource, Served, Who, audited
 from changeover.server.wire import Json, Page, body
+from changeover.team import Team
 
 resource = Resource("routing")
 
@@ -97,6 +99,23 @@ async def read_experiment(id: Id, team: Served) -> Json:
     if found is None:
         known = ", ".join(each.name for each in team.declared.experiments) or "none"
         raise Problem(404, f"no experiment is called {id!r}; this team has: {known}", kind="experiment-not-found")
-    verdicts = await verdicts_by_measure(team.log.trials, found)
-    shown = {name: getattr(found, name) for name in ("name", "on", "agents", "shares")}
-    return Json(ExperimentView(**shown, verdicts=verdicts))
+    return Json(await _view(team, found))
+
+
+class RouterView(Struct, frozen=True):
+    """What the router has learned, and what is being tried."""
+
+    learned: list[Standing]
+    experiments: list[ExperimentView]
+
+
+@resource.route("GET /router", RouterView)
+async def read_router(team: Served) -> Json:
+    """How well agents did at the tasks for which they were found, and all experiments by every measure."""
+    learned = await team.router.learned()
+    return Json(RouterView(learned, [await _view(team, each) for each in team.declared.experiments]))
+
+
+async def _view(team: Team, experiment: Experiment) -> ExperimentView:
+    shown = {name: getattr(experiment, name) for name in ("name", "on", "agents", "shares")}
+    return ExperimentView(**shown, verdicts=await verdicts_by_measure(team.log.trials, experiment))

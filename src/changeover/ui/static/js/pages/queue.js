@@ -120,7 +120,7 @@ class Queue {
       h("span", { class: `meta ${each.alive ? "" : "bad"}` }, each.alive ? "alive" : `gone ${ago(each.until, now()).replace(" ago", "").replace("just now", "now")}`), each.tickets.length > 0 && h("span", { class: "holds", "aria-hidden": "true" }, each.tickets.slice(0, 12).map(() => h("i"))),
       h("span", { class: "meta" }, each.alive ? (each.tickets.length ? `holds ${plural(each.tickets.length, "ticket")}` : "holds nothing") : "its tickets are free again", each.agents.length > 0 && [" · serves ", each.agents.map(nameOf).join(", ")]));
     byId("workers").replaceChildren(h("header", {}, h("h2", {}, "Workers"), h("span", { class: "meta" }, workers.length ? `${alive} of ${workers.length} alive` : "none")), h("ul", {}, workers.map(line)),
-      h("p", { class: "start-one" }, "Start one with ", h("code", {}, `changeover worker ${unserved[0] ?? only ?? ""}`.trim() || "changeover worker AGENT")));
+      h("p", { class: "start-one" }, "Start one with ", h("code", {}, `changeover worker TEAM --agents ${unserved[0] || only || Object.keys(this.view.agents)[0] || "AGENT"}`)));
   }
 }
 
@@ -133,7 +133,7 @@ const over = (each) =>
 const nothing = () =>
   h("div", { class: "nothing" }, h("h2", {}, "Work that waits for a worker appears here"),
     h("p", {}, "An agent that is declared with pull=True gets its handoffs through the queue: a worker in any process, or in any language over HTTP, claims and answers them."),
-    h("div", { class: "start-here" }, h("pre", {}, h("code", {}, 'Agent("billing", pull=True)')), h("pre", {}, h("code", {}, "changeover worker billing"))));
+    h("div", { class: "start-here" }, h("pre", {}, h("code", {}, 'Agent("billing", pull=True)')), h("pre", {}, h("code", {}, "changeover worker TEAM --agents billing"))));
 
 try {
   const { who, agents } = await frame();

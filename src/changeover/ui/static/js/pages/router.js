@@ -24,10 +24,9 @@ class Router {
 
   async load() {
     try {
-      const [learned, experiments] = await Promise.all([get("/router/learned"), get("/experiments")]);
-      const views = await Promise.all(experiments.items.map(({ experiment }) => get(`/experiments/${encodeURIComponent(experiment)}`)));
+      const { learned, experiments } = await get("/router");
       complain();
-      this.#draw(learned.items, views);
+      this.#draw(learned, experiments);
     } catch (problem) {
       complain(problem);
     }
