@@ -52,6 +52,38 @@ def _edit(page: Page) -> None:
     page.get_by_label("amount").fill("20")
 
 
+def _new_tool(page: Page) -> None:
+    page.get_by_label("Name", exact=True).fill("handoff_to_refunds")
+    page.get_by_label("Target agent", exact=True).select_option("billing")
+    page.get_by_label("When to use it").fill("Charges, refunds and invoices.")
+    for name, about in (("customer_id", "Id in the CRM"), ("intent", "What the customer wants")):
+        page.get_by_role("button", name="Add variable").click()
+        row = page.locator(".vrow").last
+        row.get_by_label("Name").fill(name)
+        row.get_by_label("Description").fill(about)
+    page.wait_for_selector("#seen pre")
+
+
+def _faults(page: Page) -> None:
+    page.get_by_label("Name", exact=True).fill("get_order")
+    page.get_by_label("URL").fill("orders/{id}")
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_selector(".fault:visible")
+
+
+def _rank(page: Page) -> None:
+    page.get_by_label("Ask the router").fill("Send the customer of order 1042 their money back")
+    page.get_by_role("button", name="Rank agents").click()
+    page.wait_for_selector("meter")
+
+
+def _new_agent(page: Page) -> None:
+    page.get_by_label("Id", exact=True).fill("returns")
+    page.get_by_label("System prompt").fill("Ask for the order first.\nThen send a label.")
+    page.get_by_label("Tools", exact=True).select_option("payments")
+    page.wait_for_selector("#seen pre")
+
+
 def _cut(page: Page) -> None:
     page.context.set_offline(True)
     page.evaluate("dispatchEvent(new Event('offline'))")
@@ -97,6 +129,14 @@ SCREENS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
     "run-raw": ("/runs/outage", _raw),
     "run-missing": ("/runs/nowhere", None),
     "runs-none": ("/runs?q=nothing-has-this", None),
+    "tools": ("/tools/refund", None),
+    "tools-list": ("/tools", None),
+    "tools-new": ("/tools?new=handoff", _new_tool),
+    "tools-faults": ("/tools?new=http_api", _faults),
+    "agents-map": ("/agents", _rank),
+    "agents-list": ("/agents?show=list", None),
+    "agent-code": ("/agents/billing", None),
+    "agent-new": ("/agents/?new", _new_agent),
     "sign-in": ("/sign-in", None),
 }
 

@@ -91,6 +91,11 @@ def test_a_team_is_built_in_the_browser_and_the_next_run_uses_what_changes(build
         merged = {key: value for key, value in sdr["context"].items() if not key.startswith("_")}
         assert merged == {"lead_id": "L-7", "campaign_type": "spring"}
 
+    builder.open(f"/runs/{first}")
+    expect(page.locator(".hop .name")).to_have_text(["Front desk", "SDR"])
+    expect(page.locator("#context")).to_contain_text("lead_id")
+    expect(page.locator("#context")).to_contain_text("L-7")
+
     builder.open("/tools/handoff_to_sdr")
     builder.variable("budget", "integer")
     builder.save()

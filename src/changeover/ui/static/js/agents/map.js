@@ -4,7 +4,7 @@ import { h, icon, root, s } from "../dom.js";
 import { hueOf, nameOf } from "../team.js";
 
 const [LETTER, LINE, ROUND] = [7.3, 18, 8];
-const [LEAST, MOST] = [0.08, 2.5];
+const [LEAST, MOST] = [0.02, 2.5];
 
 // A line through its corners, rounded.
 export function course(points) {
@@ -32,8 +32,7 @@ const head = (points) => {
 function box({ place, box: at, lines, reachable }, byRule) {
   const lost = !reachable && !byRule;
   const sub = lost ? "no way in" : lines[1];
-  const words = [nameOf(place.id), sub, ...lines.slice(2)].join(", ");
-  return s("a", { class: `node ${hueOf(place.id)} ${lost ? "lost" : ""}`, href: `${root}/agents/${inPath(place.id)}`, "aria-label": words, "data-id": place.id, transform: `translate(${at.x} ${at.y})` },
+  return s("a", { class: `node ${hueOf(place.id)} ${lost ? "lost" : ""}`, href: `${root}/agents/${inPath(place.id)}`, "data-id": place.id, transform: `translate(${at.x} ${at.y})` },
     s("rect", { class: "card", width: at.width, height: at.height, rx: 8 }),
     s("rect", { class: "mark", x: 8, y: 9, width: 4, height: at.height - 18, rx: 2 }),
     s("text", { class: "name", x: 20, y: 20 }, fit(nameOf(place.id), at.width - 34)),
@@ -124,7 +123,9 @@ export class TeamMap {
   }
 
   #grab(event) {
-    if (event.button === 0 && !event.target.closest("a")) this.#drag = [event.clientX, event.clientY];
+    if (event.button !== 0 || event.target.closest("a")) return;
+    this.svg.setPointerCapture(event.pointerId);
+    this.#drag = [event.clientX, event.clientY];
   }
 
   #move(event) {

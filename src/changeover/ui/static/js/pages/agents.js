@@ -15,7 +15,7 @@ const link = (id) => `${root}/agents/${inPath(id)}`;
 class Agents {
   constructor(who) {
     Object.assign(this, { admin: may(who, "admin"), items: [], map: null });
-    byId("find").addEventListener("input", () => this.list());
+    byId("find").addEventListener("input", () => (view() === "list" ? this.draw() : this.list()));
     addEventListener("popstate", () => this.draw());
     const button = (words, mark, act) => h("button", { class: "btn square", type: "button", title: words, "aria-label": words, onclick: () => import("../agents/exchange.js").then(act) }, icon(mark, "small"));
     byId("actions").append(button("Export", "download", (it) => it.showExport()), ...(this.admin ? [button("Import", "upload", (it) => it.showImport(() => location.reload())), h("a", { class: "btn primary", href: link("").replace(/\/$/, "/?new") }, icon("plus", "small"), h("span", { class: "lbl" }, "New agent"))] : []));
@@ -46,10 +46,12 @@ class Agents {
     return byId("stage").replaceChildren(legend(), this.map.element, this.rulebook());
   }
 
+  get find() { return byId("find").value.trim().toLowerCase(); }
+  get found() { return this.items.filter(({ id, profile }) => `${id} ${profile.name ?? ""} ${profile.description ?? ""} ${profile.capabilities ?? ""}`.toLowerCase().includes(this.find)); }
+
   list() {
-    const find = byId("find").value.trim().toLowerCase();
-    const found = this.items.filter(({ id, profile }) => `${id} ${profile.name ?? ""} ${profile.description ?? ""} ${profile.capabilities ?? ""}`.toLowerCase().includes(find));
-    byId("shelf").replaceChildren(found.length ? h("ul", { class: "people" }, found.map((each) => this.#row(each))) : h("p", { class: "quiet" }, find ? "No agent fits." : ""));
+    const { found } = this;
+    byId("shelf").replaceChildren(found.length ? h("ul", { class: "people" }, found.map((each) => this.#row(each))) : h("p", { class: "quiet" }, this.find ? "No agent fits." : ""));
   }
 
   lost(id) { return this.graph.members.some((each) => each.place.id === id && !each.reachable) && !this.rules.some((each) => each.goto === id); }
@@ -62,7 +64,7 @@ class Agents {
 
   table() {
     const cells = (each) => [h("td", {}, h("a", { class: "row", href: link(each.id) }, avatar(each.id, "small"), h("b", {}, named(each.id)))), h("td", { class: "about" }, each.profile.description || each.profile.specialization || ""), h("td", { class: "mono" }, each.model || KINDS[each.kind] || "–"), h("td", {}, plural(each.tools.length, "tool")), h("td", {}, each.receivers.length ? plural(each.receivers.length, "receiver") : "–"), h("td", {}, each.version ? `store, v${each.version}` : "code"), h("td", {}, this.#switch(each))];
-    return h("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": "List of agents" }, h("table", { class: "grid" }, h("thead", {}, h("tr", {}, ["Agent", "For", "Model", "Tools", "Hands to", "Declared in", "State"].map((each) => h("th", { scope: "col" }, each)))), h("tbody", {}, this.items.map((each) => h("tr", {}, cells(each))))));
+    return h("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": "List of agents" }, h("table", { class: "grid" }, h("thead", {}, h("tr", {}, ["Agent", "For", "Model", "Tools", "Hands to", "Declared in", "State"].map((each) => h("th", { scope: "col" }, each)))), h("tbody", {}, this.found.map((each) => h("tr", {}, cells(each))))));
   }
 
   #switch(each) {
