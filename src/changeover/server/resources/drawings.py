@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import lru_cache
 from typing import Literal
 
 from fastapi.responses import Response
@@ -48,10 +50,14 @@ class RuleView(Struct, frozen=True, kw_only=True):
     """True if a person has to approve."""
 
 
+placed = lru_cache(maxsize=4)(team_map)
+"""The map of a plan; a team of hundreds takes seconds to place, and is asked for often."""
+
+
 def drawn(what: Plan | Course, format: Format) -> Response:
     """A team or a conversation, drawn."""
     if format == "json":
-        return Json(what if isinstance(what, Course) else team_map(what))
+        return Json(what if isinstance(what, Course) else placed(what))
     if isinstance(what, Course):
         text = {"text": course_text, "mermaid": course_mermaid, "svg": course_svg}[format](what)
     else:
@@ -62,7 +68,7 @@ def drawn(what: Plan | Course, format: Format) -> Response:
 @resource.route("GET /graph", TeamMap, media=MEDIA_TYPES)
 async def graph(team: Served, format: Format = "json") -> Response:
     """Who can hand to whom: members with the places of their boxes, and arrows with their routes and labels."""
-    return drawn(plan_of(team.roster), format)
+    return await asyncio.to_thread(drawn, plan_of(team.roster), format)
 
 
 @resource.route("GET /rules", Page[RuleView])

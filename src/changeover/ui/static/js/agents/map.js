@@ -5,6 +5,7 @@ import { hueOf, nameOf } from "../team.js";
 
 const [LETTER, LINE, ROUND] = [7.3, 18, 8];
 const [LEAST, MOST] = [0.02, 2.5];
+const FAR = 0.55; // below this scale only names are shown, in larger letters
 
 // A line through its corners, rounded.
 export function course(points) {
@@ -119,6 +120,7 @@ export class TeamMap {
 
   #view() {
     const [width, height] = this.size;
+    this.svg.classList.toggle("far", this.scale < FAR);
     this.svg.setAttribute("viewBox", `${this.x} ${this.y} ${width / this.scale} ${height / this.scale}`);
   }
 
