@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -25,6 +26,7 @@ from changeover.tools.tool import tool
 from changeover.tools.variable import Variable
 from tests.ui.hostile import HOSTILE, NAME
 
+FORMS = Path(__file__).parent / "skills/forms"
 SENTENCE = "One word after another, so that a reader can follow the answer while it is written down. "
 MARKDOWN = """Done. **24.95 EUR** are on their way (`pay_72`).
 
@@ -146,6 +148,7 @@ def _triage(said: str, turn: int) -> Reply:
             says("All is well."),
         ],
         "crowd": [calls(*(delegates("research", f"part {n}") for n in range(50))), says("All are back.")],
+        "form": [calls(("read_skill_file", {"skill": "forms", "path": "form.png"})), says("Here it is.")],
         "library": [hands_off("clerk", "A book, please.")],
         "colleague": [hands_off("colleague", "Please call the customer.")],
         "hostile": [
@@ -166,6 +169,7 @@ team = Team(
             name="Triage",
             description="Finds out what is needed",
             tools=[repeat],
+            skills=[str(FORMS)],
             handoffs=[
                 handoff("billing", variables=[Variable("order_id"), Variable("reason")]),
                 handoff("mallory", variables=[Variable("note")]),

@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import Browser, FilePayload, expect
 
 from tests.server.process import Server
+from tests.ui.desk import FORMS
 from tests.ui.people import Person
 
 CHARGED = "I was charged twice for order 1042."
@@ -209,6 +210,16 @@ def test_files_go_in_and_come_out(person: Person):
     with person.page.expect_download() as saved:
         person.page.locator(".me").get_by_role("link", name="order.txt").click()
     assert saved.value.path().read_bytes() == b"1042"
+
+
+def test_a_file_that_a_tool_returns_is_saved(person: Person):
+    person.begin("Please give me a form.")
+    person.done()
+    step = person.page.locator(".step", has_text="read_skill_file")
+    step.locator("summary").click()
+    with person.page.expect_download() as saved:
+        step.get_by_role("link", name="form.png").click()
+    assert saved.value.path().read_bytes() == (FORMS / "form.png").read_bytes()
 
 
 def test_conversations_have_titles_and_are_found_and_renamed(person: Person):

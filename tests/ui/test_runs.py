@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.databases import empty_file
 from tests.server.process import Server, serving
@@ -54,3 +54,25 @@ def test_runs_are_filtered_by_text_agent_and_status(person: Person, server: Serv
     expect(page.locator("#list")).to_contain_text("No run fits these filters")
     page.get_by_role("button", name="Show all").click()
     expect(rows.first).to_be_visible()
+
+
+def test_runs_are_filtered_by_time(person: Person, server: Server):
+    def aged(route: Route) -> None:
+        """Answer as if one of the two runs had changed a day and a half ago."""
+        answer = route.fetch()
+        found = answer.json()
+        for each in found["items"]:
+            each["updated_at"] -= 130_000 if "old" in each["title"] else 0
+        route.fulfill(response=answer, json=found)
+
+    begun(server, "Sixteen balloons, new.")
+    begun(server, "Sixteen balloons, old.")
+    person.page.route("**/api/v1/conversations?*", aged)
+    page = person.open("/runs?q=sixteen")
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    page.get_by_label("Since").select_option(label="24 hours")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("new")
+    page.get_by_label("Since").select_option(label="7 days")
+    expect(rows).to_have_count(2)
