@@ -1,11 +1,12 @@
 """Pictures of every page: `python -m tests.ui.screens [NAME …]`, of the seeded demo, in both themes and on a phone.
 
-They go to build/screens. Inter and JetBrains Mono are installed where this runs as root on Debian.
+They go to build/screens; `--readme` takes those of the README, and puts them into docs/screens. Inter and JetBrains Mono are installed where this runs as root on Debian.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -167,6 +168,9 @@ OPERATIONS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
 }
 """Pages of operators, of a store with a day of conversations."""
 
+README = {"chat-approval": "chat", "run": "run", "approvals": "approvals"}
+"""The pictures of the README, with their names there."""
+
 
 def install_fonts() -> None:
     """Install the fonts of the pictures, where that is possible; without them the system's own are used."""
@@ -200,6 +204,13 @@ def _shoot(browser: Browser, url: str, name: str, path: str, act: Callable[[Page
         page.context.close()
 
 
+def renew_readme() -> None:
+    """Take the pictures of the README again."""
+    main(list(README))
+    for name, there in README.items():
+        shutil.copy(OUT / f"{name}-light.png", Path("docs/screens") / f"{there}.png")
+
+
 def main(names: list[str]) -> None:
     install_fonts()
     OUT.mkdir(parents=True, exist_ok=True)
@@ -214,4 +225,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    renew_readme() if sys.argv[1:] == ["--readme"] else main(sys.argv[1:])

@@ -116,6 +116,8 @@ class Strand:
         self.current: Hop | None = None
         self.open: list[Hop] | None = None
         """The stage of the offers that the current hop has made."""
+        self.offered = 0.0
+        """When the first of them was made."""
 
 
 class Chain:
@@ -195,7 +197,7 @@ class Chain:
         """A hop that the current one offers work to; offers of one turn stand in one column."""
         mixed = strand.open and not delegate and any(self._is_delegate(each) for each in strand.open)
         if strand.open is None or mixed:
-            strand.open = []
+            strand.open, strand.offered = [], item.at
             strand.stages.append(strand.open)
         hop = self._hop(item, agent, "offered", f"+{len(strand.open)}")
         hop.ghost = True
@@ -238,6 +240,7 @@ class Chain:
         """A member did a piece of work; after its delegates it does so in another hop."""
         if strand.open is not None and strand.current is not None:
             self._again(strand, item, strand.current, strand.open)
+            strand.current.began = getattr(event, "began", 0.0) or item.at
         if (hop := strand.current) is None:
             return
         if isinstance(event, ModelReplied):
@@ -253,7 +256,7 @@ class Chain:
 
     def _again(self, strand: Strand, item: Recorded, before: Hop, aside: Sequence[Hop]) -> None:
         """The current agent goes on after what it offered to others."""
-        before.ended, before.status = before.ended or item.at, "completed"
+        before.ended, before.status = before.ended or strand.offered, "completed"
         hop = self._hop(item, before.agent, "running", "again")
         strand.stages.append([hop])
         strand.current, strand.open = hop, None

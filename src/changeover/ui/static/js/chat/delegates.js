@@ -5,7 +5,7 @@ import { avatar, hueOf, named } from "../team.js";
 import { details, elapsed } from "./items.js";
 
 const OVER = { returned: ["good", "check", "back"], failed: ["bad", "x", "failed"], rejected: ["bad", "ban", "declined"], expired: ["bad", "hourglass", "too late"], cancelled: ["", "x", "stopped"] };
-const MOST = 12; // branches that are shown before one opens the rest
+const MOST = 12; // branches that are shown before a person opens the others
 
 const isOver = (branch) => branch.state in OVER;
 const items = (branch) => branch.script?.shown ?? [];
@@ -45,5 +45,5 @@ export function delegates(item, show) {
     h("header", {}, icon("split"), h("b", {}, all > 1 ? `${all} delegates in parallel` : "1 delegate"), h("span", { class: "meta" }, back === all ? "all back" : `${back} of ${all} back`),
       back === all ? h("span", { class: "t" }, took(last - began)) : elapsed(began)),
     h("ul", {}, rows.slice(0, MOST)),
-    rows.length > MOST && details(`${item.key} rest`, false, h("summary", { class: "rest" }, `${plural(rows.length - MOST, "more delegate")}`), h("ul", {}, rows.slice(MOST))));
+    rows.length > MOST && details(`${item.key} rest`, false, h("summary", { class: "further" }, `${plural(rows.length - MOST, "more delegate")}`), h("ul", {}, rows.slice(MOST))));
 }

@@ -122,8 +122,8 @@ class RunPage {
   }
 
   choose(handoff) {
-    this.chain.select(handoff);
     this.inspector.handoff(handoff);
+    this.chain.select(handoff); // the inspector has taken some room
   }
 
   inspect(span) {

@@ -113,7 +113,11 @@ export class ChainView {
     this.current = current;
     if (!current) return void (this.box.scrollLeft = 0); // before the first hop
     current.element.classList.add("now");
-    const { x, y } = current.hop;
+    this.#reveal(current.hop);
+  }
+
+  // Scroll the drawing, and nothing else, to a hop.
+  #reveal({ x, y }) {
     const { clientWidth, clientHeight, scrollLeft, scrollTop } = this.box;
     if (x < scrollLeft + 24 || x + this.size.width > scrollLeft + clientWidth - 24) this.box.scrollLeft = x - clientWidth / 2 + this.size.width / 2;
     if (y < scrollTop || y + this.size.height > scrollTop + clientHeight) this.box.scrollTop = y - clientHeight / 2;
@@ -121,6 +125,9 @@ export class ChainView {
 
   select(handoff) {
     for (const { element, handoff: id } of this.#parts) if (id) element.classList.toggle("chosen", id === handoff);
+    const { edges, hops } = this.drawing;
+    const target = handoff && edges.find((each) => each.handoff === handoff)?.target;
+    if (target) this.#reveal(hops.find((each) => each.id === target));
   }
 
   // The hop in which an agent caused an event of a conversation.
