@@ -1,6 +1,7 @@
 """Pictures of every page: `python -m tests.ui.screens [NAME …]`, of the seeded demo, in both themes and on a phone.
 
-They go to build/screens; `--readme` takes those of the README, and puts them into docs/screens. Inter and JetBrains Mono are installed where this runs as root on Debian.
+They go to build/screens; `--readme` takes those of the README, and puts them into docs/screens. Inter and JetBrains
+Mono are installed where this runs as root on Debian.
 """
 
 from __future__ import annotations
