@@ -166,7 +166,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], type[ChangeoverError], str]] = {
     "a decision about an unknown request": (
         lambda desk: desk.decide("x", Approve()),
         ApprovalError,
-        "'x' is not the id of an approval; `approvals()` lists those that are awaited",
+        "'x' is not the id of an approval; the list of approvals has the ids",
     ),
     "roles that are one text": (
         lambda desk: desk.decide("x", Approve(), roles="manager"),

@@ -82,9 +82,7 @@ class Overseer(ABC):
         id = approval.id if isinstance(approval, ApprovalRequest) else approval
         check_id(approval=id)
         if split_request(id) is None:
-            raise ApprovalError(
-                f"{id!r} is not the id of an approval; `approvals()` lists those that are awaited", approval=id
-            )
+            raise ApprovalError(f"{id!r} is not the id of an approval; the list of approvals has the ids", approval=id)
         await self.engine.put(Decide(id, decision, by, tuple(roles)))
 
     async def cancel(self, id: Ticket | str, *, by: str = "", reason: str = "", after_turn: bool = False) -> bool:

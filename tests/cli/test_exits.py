@@ -42,6 +42,10 @@ WRONG = {
         ["run", "plain.py", "x", "--agent", "fornt"],
         "no agent is called 'fornt'; did you mean 'front'? This team has: broken, echo, front",
     ),
+    "a misspelt agent to show": (
+        ["agents", "show", "ecko", "--team", "plain.py"],
+        "no agent is called 'ecko'; did you mean 'echo'? There are: broken, echo, front",
+    ),
     "a misspelt agent to serve": (["worker", "plain.py", "--agents", "ecko"], "did you mean 'echo'?"),
     "a team that is no UTF-8": (["graph", "latin.yaml"], "latin.yaml is not valid UTF-8"),
     "a conversation that is no UTF-8": (["resume", "plain.py", "a\udcff"], "not valid UTF-8"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -74,7 +75,9 @@ def show(id: AgentArgument, team: TeamOption = None, store: StoreOption = None, 
     found = {each.id: each for each in _listed(team, store)}
     with errors_reported():
         if id not in found:
-            raise Mistake(f"no agent is called {id!r}; there are: {', '.join(found) or 'none'}")
+            close = get_close_matches(id, found, 1)
+            meant = f"did you mean {close[0]!r}? There are" if close else "there are"
+            raise Mistake(f"no agent is called {id!r}; {meant}: {', '.join(found) or 'none'}")
     shown, row = _data(found[id]), found[id].declaration
     if as_json:
         print_json({**shown, "declaration": as_data(row) if row else None})
