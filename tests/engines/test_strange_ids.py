@@ -1,5 +1,6 @@
 """Ids that no store can keep, and clocks that tell no time, are refused with an error that says so."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from math import inf, nan
 from typing import Any
@@ -82,3 +83,14 @@ async def test_a_clock_that_shows_no_time_is_a_fault_of_the_team(shows: float, a
             await team.run("hello")
     finally:
         await team.close()
+
+
+async def test_ids_of_new_conversations_are_in_the_order_of_time(any_store: str | None):
+    team = Team([Agent("a")], model=ScriptedModel({"a": [says("hi")] * 3}), store=any_store)
+    ids = []
+    for _ in range(3):
+        ids.append((await team.run("hello")).conversation_id)
+        await asyncio.sleep(0.002)
+    await team.close()
+    assert ids == sorted(ids)
+    assert len({id[-9:] for id in ids}) == 3, "the rest is random"

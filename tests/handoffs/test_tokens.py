@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeover.handoffs.tokens import ENVELOPE, count, weight
+from changeover.handoffs.tokens import ENVELOPE, LARGE, beginning, count, weight
 from changeover.messages import Assistant, Call, File, Message, Note, ToolResult, User
 
 
@@ -106,3 +106,18 @@ def test_the_vocabulary_is_loaded_at_the_first_count():
         "assert 'splintr' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("text", ["The parcel came twice, and I paid for both. ", 'Überweisung – 漢字 123, {"a": 1}\n'])
+def test_the_tokens_of_a_large_text_are_estimated_by_samples(text: str):
+    large = text * (4 * LARGE // len(text))
+    exact = count(text * 100) * len(large) / len(text * 100)
+    assert count(large) == pytest.approx(exact, rel=0.02)
+
+
+def test_the_beginning_of_a_large_text_is_cut_by_exact_counts():
+    large = "The parcel came twice, and I paid for both. " * (2 * LARGE // 44)
+    cut = beginning(large, 1_000)
+    assert count(cut) == 1_000
+    assert large.startswith(cut)
+    assert beginning(large, 10**6) == large

@@ -21,6 +21,10 @@ WARM_UP = "delegate_to_clerk {}"
 LONG = 40
 """Number of characters of a long token; it bounds how much of an endless text is counted."""
 
+LARGE, SAMPLES, SAMPLE = 256 * 1024, 16, 8 * 1024
+"""A text of more characters than LARGE is estimated by so many samples of so many characters: to count 10 MB would stop
+the event loop for a quarter of a second, and hold a list of two million numbers."""
+
 ENCODER = msgspec.json.Encoder(enc_hook=str)
 
 Encode = Callable[[str], list[int]]
@@ -30,7 +34,18 @@ _loading = Lock()
 
 
 def count(text: str) -> int:
-    """The number of tokens of a text; special tokens in it count as plain text."""
+    """The number of tokens of a text; special tokens in it count as plain text. That of a large text is estimated."""
+    return _exact(text) if len(text) <= LARGE else _sampled(text)
+
+
+def _sampled(text: str) -> int:
+    """The number of tokens of a large text, by pieces that lie evenly in it."""
+    apart = len(text) // SAMPLES
+    found = sum(_exact(text[at : at + SAMPLE]) for at in range(0, apart * SAMPLES, apart))
+    return round(found * len(text) / (SAMPLES * SAMPLE))
+
+
+def _exact(text: str) -> int:
     encode = _loaded[0] if _loaded else load()
     try:
         return len(encode(text))
@@ -40,12 +55,12 @@ def count(text: str) -> int:
 
 def beginning(text: str, most: int) -> str:
     """As much of a text as fits into `most` tokens."""
-    if count(text) <= most:
+    if len(text) <= max(LARGE, most * LONG) and _exact(text) <= most:
         return text
     fitting, over = 0, min(len(text), most * LONG) + 1
     while over - fitting > 1:
         middle = (fitting + over) // 2
-        fitting, over = (middle, over) if count(text[:middle]) <= most else (fitting, middle)
+        fitting, over = (middle, over) if _exact(text[:middle]) <= most else (fitting, middle)
     return text[:fitting]
 
 

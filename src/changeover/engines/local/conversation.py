@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import islice
@@ -300,8 +301,9 @@ class Conversations:
         self._cached: dict[str, Conversation] = {}
 
     def new(self) -> Conversation:
-        """A new conversation with a random id, for which the log need not be read."""
-        id = f"{_RANDOM.getrandbits(64):016x}"
+        """A new conversation with an id of its own, for which the log need not be read."""
+        # The time first, in milliseconds: a store writes the rows of new conversations side by side.
+        id = f"{time.time_ns() // 1_000_000:011x}{_RANDOM.getrandbits(36):09x}"
         return self._keep(id, Conversation(State(id)))
 
     async def get(self, id: str) -> Conversation:

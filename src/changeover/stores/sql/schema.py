@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 from sqlalchemy import (
     Boolean,
     Column,
+    ColumnElement,
     Double,
     Index,
     Integer,
@@ -13,6 +16,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TextClause,
     UniqueConstraint,
     column,
     literal_column,
@@ -36,6 +40,15 @@ VERSION = "0005"
 """The schema that this version of the code reads and writes; the name of the last migration."""
 
 METADATA = MetaData()
+
+
+Expression: TypeAlias = ColumnElement[Any] | TextClause
+
+
+def _index(name: str, query: str, *columns: Expression, where: Expression | None = None) -> None:
+    """An index, and a query that needs it: a statement, or a list. An index costs every row that is written."""
+    Index(name, *columns, sqlite_where=where, postgresql_where=where, info={"query": query})
+
 
 conversations = Table(
     "conversations",
@@ -69,20 +82,20 @@ On the row of a root, `seq` is the last one of its tree, and `turns` to `agents`
 once it has delegates; a cost of NULL is unknown. `user_name` is the user to whom a root belongs; `said_at` is the time
 of the last message, by which lists are ordered: unlike `updated_at` it does not change with every append."""
 
-Index("conversations_said", conversations.c.said_at, conversations.c.number)
+_index("conversations_said", "list conversations", conversations.c.said_at, conversations.c.number)
 _owned = column("user_name") != literal_column("''")
 _by_user = (conversations.c.user_name, conversations.c.said_at, conversations.c.number)
-Index("conversations_user", *_by_user, sqlite_where=_owned, postgresql_where=_owned)
+_index("conversations_user", "list conversations by user", *_by_user, where=_owned)
 # Few: a conversation that runs and completes is never among them.
 _halted = text("status <> 'running' AND status <> 'completed'")
 _by_status = (conversations.c.status, conversations.c.said_at, conversations.c.number)
-Index("conversations_halted", *_by_status, sqlite_where=_halted, postgresql_where=_halted)
+_index("conversations_halted", "list conversations by status", *_by_status, where=_halted)
 _delegated = column("parent").is_not(None)
-Index("conversations_tree", conversations.c.root, sqlite_where=_delegated, postgresql_where=_delegated)
+_index("conversations_tree", "list conversations within", conversations.c.root, where=_delegated)
 _running = column("status") == literal_column("'running'")
-Index("conversations_running", conversations.c.owner, sqlite_where=_running, postgresql_where=_running)
+_index("conversations_running", "log.unfinished", conversations.c.owner, where=_running)
 _timed = column("due").is_not(None)
-Index("conversations_due", conversations.c.due, sqlite_where=_timed, postgresql_where=_timed)
+_index("conversations_due", "log.unfinished", conversations.c.due, where=_timed)
 
 entries = Table(
     "entries",
@@ -101,7 +114,7 @@ entries = Table(
 
 _of_a_child = column("root").is_not(None)
 # Partial: a root's own entries are found by its number, so a conversation without children pays nothing.
-Index("entries_tree", entries.c.root, entries.c.seq, sqlite_where=_of_a_child, postgresql_where=_of_a_child)
+_index("entries_tree", "feed.news", entries.c.root, entries.c.seq, where=_of_a_child)
 
 processes = Table(
     "processes",
@@ -136,7 +149,7 @@ tasks = Table(
 """One agent's part of a run per row: pending, running, waiting, completed, failed or cancelled."""
 
 # With the key: the cursor of a page is the last time and key.
-Index("tasks_created", tasks.c.created_at, tasks.c.conversation, tasks.c.position)
+_index("tasks_created", "list tasks", tasks.c.created_at, tasks.c.conversation, tasks.c.position)
 
 messages = Table(
     "messages",
@@ -172,7 +185,7 @@ ledgers = Table(
 """What each agent spent in each ended run of its own conversation: the rows of a tree add up. `elapsed` is the time of
 the run; a cost of NULL is unknown."""
 
-Index("ledgers_ended", ledgers.c.ended_at)
+_index("ledgers_ended", "measures.expenses", ledgers.c.ended_at)
 
 handoffs = Table(
     "handoffs",
@@ -208,10 +221,10 @@ the declined handoff before it; `reason` says why this one was declined or faile
 context and of the part that the receiver got; `capability` is set if the receiver was found by a search."""
 
 # With the id: the cursor of a page is the last time and id.
-Index("handoffs_offered", handoffs.c.offered_at, handoffs.c.id)
+_index("handoffs_offered", "list handoffs", handoffs.c.offered_at, handoffs.c.id)
 _looked_for = column("capability").is_not(None)
 _learnt = (handoffs.c.capability, handoffs.c.ended_at)
-Index("handoffs_learnt", *_learnt, sqlite_where=_looked_for, postgresql_where=_looked_for)
+_index("handoffs_learnt", "lessons.outcomes", *_learnt, where=_looked_for)
 
 unlearned = declared(RESETS, METADATA)
 """Resets of learned outcomes: those that ended by `at` do not count; an empty name means all."""
@@ -229,7 +242,7 @@ refusals = Table(
 )
 """Handoffs that a guard, a condition or a rule refused before the offer: a deadlock, or another reason."""
 
-Index("refusals_at", refusals.c.at)
+_index("refusals_at", "measures.refused", refusals.c.at)
 
 limits = Table(
     "limits",
@@ -243,7 +256,7 @@ limits = Table(
 """Limits that conversations have reached, such as max_handoffs, and the agent that worked then; one row for each event
 that says so."""
 
-Index("limits_at", limits.c.at)
+_index("limits_at", "measures.limits", limits.c.at)
 
 trials = Table(
     "trials",
@@ -255,7 +268,7 @@ trials = Table(
 )
 """The variant of each experiment in a root's tree, from its first use."""
 
-Index("trials_experiment", trials.c.experiment)
+_index("trials_experiment", "trials.own", trials.c.experiment)
 
 measures = declared(MEASURES, METADATA)
 """Users' measures of their conversations, such as satisfaction."""
@@ -287,8 +300,8 @@ approvals = Table(
 
 _pending = column("status") == literal_column("'pending'")
 # By conversation: a withdrawal finds those of one conversation; a list reads them all.
-Index("approvals_requested", approvals.c.requested_at, approvals.c.id)
-Index("approvals_pending", approvals.c.conversation, sqlite_where=_pending, postgresql_where=_pending)
+_index("approvals_requested", "list approvals", approvals.c.requested_at, approvals.c.id)
+_index("approvals_pending", "views.approvals", approvals.c.conversation, where=_pending)
 
 tickets = Table(
     "tickets",
@@ -313,18 +326,13 @@ tickets = Table(
 last claim, which may have expired; `attempts` counts the claims since work last went on."""
 
 _takeable = text("owner IS NULL AND NOT rests")
-Index(
-    "tickets_waiting",
-    *(tickets.c.team, tickets.c.agent, text("priority DESC"), tickets.c.deadline, tickets.c.turn, tickets.c.id),
-    tickets.c.attempts,
-    sqlite_where=_takeable,
-    postgresql_where=_takeable,
-)
+_by_turn = (tickets.c.team, tickets.c.agent, text("priority DESC"), tickets.c.deadline, tickets.c.turn, tickets.c.id)
+_index("tickets_waiting", "queue.take", *_by_turn, tickets.c.attempts, where=_takeable)
 _held = column("owner").is_not(None)
-Index("tickets_held", tickets.c.until, sqlite_where=_held, postgresql_where=_held)
+_index("tickets_held", "queue.lease_left", tickets.c.until, where=_held)
 _tried = column("attempts") > literal_column("0")
-Index("tickets_tried", tickets.c.attempts, sqlite_where=_tried, postgresql_where=_tried)
-Index("tickets_tree", tickets.c.root, tickets.c.turn)
+_index("tickets_tried", "queue.lapsed", tickets.c.attempts, where=_tried)
+_index("tickets_tree", "forget.tickets", tickets.c.root, tickets.c.turn)
 
 workers = declared(WORKERS, METADATA)
 """Workers and the agents that they serve, as JSON; one that has not renewed its row by `until` is gone."""
@@ -333,7 +341,7 @@ contexts = declared(CONTEXTS, METADATA)
 """Contexts that receivers can fetch, per tree; without `expires_at` they do not expire."""
 
 _expiring = column("expires_at").is_not(None)
-Index("contexts_expiring", contexts.c.expires_at, sqlite_where=_expiring, postgresql_where=_expiring)
+_index("contexts_expiring", "contexts.sweep", contexts.c.expires_at, where=_expiring)
 
 breakers = declared(BREAKERS, METADATA)
 """Circuit breaker state of each receiver that ever failed; open since `opened_at` if that is set."""
@@ -357,7 +365,7 @@ tokens = declared(TOKENS, METADATA)
 audit = declared(AUDIT, METADATA)
 """Who changed declarations and tokens; rows are only added."""
 
-Index("audit_at", audit.c.at, audit.c.id)
+_index("audit_at", "list audit", audit.c.at, audit.c.id)
 
 
 declarations = Table(
@@ -379,7 +387,7 @@ declarations = Table(
 Rows are never changed. `edition` numbers the changes of the whole store, `rank` the declarations in the order in which
 they were first written."""
 
-Index("declarations_edition", declarations.c.edition)
+_index("declarations_edition", "declarations.edition", declarations.c.edition)
 
 tools = Table(
     "tools",

@@ -31,13 +31,16 @@ class TrialStatements:
         ended = c.status.in_([sa.literal_column(f"'{status}'") for status in sorted(ENDED)])
         over = sa.select(t.conversation, t.variant, c.status).where(here, c.id == t.conversation, ended)
         self.over = say(over)
-        sums = (
-            sa.func.sum(g.input_tokens + g.output_tokens),
-            sa.func.sum(g.cost),
-            sa.func.count() - sa.func.count(g.cost),
+        figures = (t.conversation, (g.input_tokens + g.output_tokens).label("tokens"), g.cost)
+        own = sa.select(*figures).where(here, g.conversation == t.conversation)
+        # Apart from the roots, which are most: each part is found by an index.
+        beneath = sa.select(*figures).where(
+            here, c.root == t.conversation, c.parent.is_not(None), g.conversation == c.id
         )
-        spent = sa.select(c.root, *sums).where(here, c.root == t.conversation, g.conversation == c.id)
-        self.spent = say(spent.group_by(c.root))
+        all_ = sa.union_all(own, beneath).subquery().c
+        unknown = sa.func.count() - sa.func.count(all_.cost)
+        spent = sa.select(all_.conversation, sa.func.sum(all_.tokens), sa.func.sum(all_.cost), unknown)
+        self.spent = say(spent.group_by(all_.conversation))
         # By tasks: a run in which no agent spent anything has them too.
         took = (sa.func.max(k.updated_at) - sa.func.min(k.created_at)).label("took")
         of_root = sa.select(k.conversation, took).where(here, k.conversation == t.conversation)
