@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from changeover.engines.lock import Lock
 from changeover.errors import EngineError, ProtocolError, WrittenByNewer
 from changeover.facts import ApprovalRequest, Mode, RunResult, Ticket
 from changeover.ids import child_id, root_of
@@ -76,7 +77,7 @@ class Conversation:
         """The lease under which this process owns the conversation."""
         self.owned = False
         """True while this process owns the conversation, as far as it knows."""
-        self.lock = asyncio.Lock()
+        self.lock = Lock()
         self.stale = False
         """True if the state in memory is ahead of the log or incomplete: fold again before using it."""
         self.missed = False

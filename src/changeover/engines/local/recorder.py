@@ -275,7 +275,7 @@ class Recorder:
         """The head of the conversation, with the tickets that were open before and are open now."""
         state, working = live.state, live.works(commands)
         head = head_of(state, working, None if working else self._waits.due(live, commands))
-        if state.depth == 0 and any(type(event) is RunStarted for event in batch):
+        if state.depth == 0 and RunStarted in map(type, batch):
             head = replace(head, edition=self._directory.edition)
         if (more := len(state.outcomes) - ended) > 0:
             # From the end: a conversation may have had thousands of runs before.
