@@ -1,14 +1,27 @@
-"""The system clock, and waiting for work until a deadline."""
+"""The system clock, ids in the order of time, and waiting for work until a deadline."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import random
 import time
 from math import isfinite
 from typing import Any
 
 from changeover.errors import MisconfiguredError
 from changeover.relay.ports import Clock
+
+# A separate generator: a program that seeds the global one would repeat ids. Not os.urandom: it is a system call.
+_RANDOM = random.Random()
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_RANDOM.seed)
+
+
+def new_id() -> str:
+    """An id for a new conversation. It begins with the time in milliseconds: a store writes the rows of new
+    conversations side by side."""
+    return f"{time.time_ns() // 1_000_000:011x}{_RANDOM.getrandbits(36):09x}"
 
 
 class SystemClock:

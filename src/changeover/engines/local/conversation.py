@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import random
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import islice
@@ -13,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from changeover.engines.clock import new_id
 from changeover.engines.lock import Lock
 from changeover.errors import EngineError, ProtocolError, WrittenByNewer
 from changeover.facts import ApprovalRequest, Mode, RunResult, Ticket
@@ -288,11 +286,6 @@ def is_recorded_late(command: Command) -> bool:
 KEPT = 1_024
 """How many conversations are kept in memory before idle ones are dropped."""
 
-# A separate generator: a program that seeds the global one would repeat ids. Not os.urandom: it is a system call.
-_RANDOM = random.Random()
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_RANDOM.seed)
-
 
 class Conversations:
     """A cache of conversations: loads them from the log, and drops those that have been idle for longest."""
@@ -303,8 +296,7 @@ class Conversations:
 
     def new(self) -> Conversation:
         """A new conversation with an id of its own, for which the log need not be read."""
-        # The time first, in milliseconds: a store writes the rows of new conversations side by side.
-        id = f"{time.time_ns() // 1_000_000:011x}{_RANDOM.getrandbits(36):09x}"
+        id = new_id()
         return self._keep(id, Conversation(State(id)))
 
     async def get(self, id: str) -> Conversation:

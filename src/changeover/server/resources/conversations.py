@@ -10,6 +10,7 @@ from fastapi.responses import Response
 from msgspec import Struct
 from msgspec.structs import replace
 
+from changeover.engines.clock import new_id
 from changeover.errors import ConversationNotFound
 from changeover.facts import HandoffRecord
 from changeover.guards.limits import Limits
@@ -229,7 +230,7 @@ async def _said(team: Team, input: Say | Resume, manner: Answering) -> Response:
     if manner.patience:
         if isinstance(input, Say) and not input.given_key:
             # A key, so that the input can be put again when the time is over, and is recorded once.
-            input = replace(input, conversation=input.conversation or uuid4().hex[:16], given_key=uuid4().hex)
+            input = replace(input, conversation=input.conversation or new_id(), given_key=uuid4().hex)
         if (outcome := await ended_within(manner.patience, team, input)) is not None:
             return Json(outcome)
     if manner.follower is not None and input.conversation:
