@@ -10,6 +10,8 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 from opentelemetry import trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -18,6 +20,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from changeover import Agent, Approve, Member, Team, Telemetry, delegate, handoff, tool
 from changeover.errors import ChangeoverError, MisconfiguredError
 from changeover.models import Reply, Request
+from changeover.observe.telemetry import telemetry_of_environment
 from changeover.protocol import HandoffPackage, Metadata, Rejected, Task
 from changeover.server import Settings, create_app
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, hands_off, says
@@ -360,3 +363,32 @@ async def test_a_request_to_the_server_is_the_parent_of_the_run_that_it_begins(s
     run = seen.one("invoke_workflow")
     assert run.parent is not None
     assert (f"{run.context.trace_id:032x}", f"{run.parent.span_id:016x}") == tuple(given.split("-")[1:3])
+
+
+async def test_handoffs_calls_and_tokens_are_counted_by_the_meter_of_the_program(seen: Seen):
+    reader = InMemoryMetricReader()
+    telemetry = Telemetry(tracer_provider=seen.provider, meter_provider=MeterProvider(metric_readers=[reader]))
+    script = {"a": [hands_off("b", "Yours.")], "b": [says("Done.")]}
+    await Team([Agent("a"), Agent("b")], model=ScriptedModel(script), telemetry=telemetry).run("Go")
+    data: Any = reader.get_metrics_data()
+    found = {metric.name: metric.data.data_points for metric in data.resource_metrics[0].scope_metrics[0].metrics}
+    [handed] = found["changeover.handoffs"]
+    assert (handed.value, handed.attributes["changeover.handoff.outcome"]) == (1, "accepted")
+    assert sum(point.count for point in found["gen_ai.client.operation.duration"]) == 2
+    assert [point.value for point in found["changeover.runs"]] == [1]
+
+
+def test_the_environment_asks_for_export(monkeypatch: pytest.MonkeyPatch):
+    for name in ("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    assert telemetry_of_environment() is None
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+    assert telemetry_of_environment() is None
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "zipkin")
+    with pytest.raises(MisconfiguredError, match="zipkin"):
+        telemetry_of_environment()
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+    found = telemetry_of_environment()
+    assert found is not None
+    found.tracer_provider.shutdown()
+    found.meter_provider.shutdown()

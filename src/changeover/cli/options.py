@@ -10,7 +10,7 @@ from contextlib import closing
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeVar
 
 import typer
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from changeover.stores.sql.log import SqlLog
     from changeover.stores.store import Store
     from changeover.stores.views import Views
+    from changeover.team import Team
 
 T = TypeVar("T")
 
@@ -150,6 +151,15 @@ WithinOption = Annotated[
     str | None,
     typer.Option("--conversation", metavar="ID", help="Only this conversation and its delegates.", show_default=False),
 ]
+LogFormatOption = Annotated[
+    Literal["text", "json"] | None,
+    typer.Option(
+        "--log-format",
+        metavar="FORMAT",
+        help="Log what happens to standard error, with ids and without content: text or json.",
+        show_default=False,
+    ),
+]
 LimitOption = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The most rows to show, newest first.")]
 
 
@@ -165,6 +175,19 @@ def positive_seconds(value: float) -> float:
     if not seconds(value):
         raise typer.BadParameter("give more than 0 seconds")
     return value
+
+
+def observed(team: Team, log_format: Literal["text", "json"] | None) -> Team:
+    """The team with the telemetry that the environment asks for, and with a log of what happens if one is wanted."""
+    from changeover.observe.logs import configure
+    from changeover.observe.telemetry import telemetry_of_environment
+
+    telemetry = telemetry_of_environment() if team.declared.telemetry is None else None
+    if log_format is not None:
+        configure(log_format)
+    elif telemetry is None:
+        return team
+    return team.on(team.declared.store, telemetry=telemetry, narrated=log_format is not None)
 
 
 def required_team(address: str | None, why: str) -> str:

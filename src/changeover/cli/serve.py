@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, tell
-from changeover.cli.options import TEAM_FORMS, TeamStoreOption
+from changeover.cli.options import TEAM_FORMS, LogFormatOption, TeamStoreOption, observed
 
 if TYPE_CHECKING:
     from changeover.server import Settings
@@ -64,6 +64,7 @@ def serve(  # noqa: PLR0913 - each is a declared option
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Write a line for each request to standard error.")
     ] = False,
+    log_format: LogFormatOption = None,
     rate: Annotated[
         float, typer.Option("--rate", metavar="N", min=0, help="Requests a second per client; 0 for no limit.")
     ] = 200.0,
@@ -93,6 +94,9 @@ def serve(  # noqa: PLR0913 - each is a declared option
             rate=rate,
         )
         served, shown = _served(team, store, demo)
+        served = observed(served, log_format)
+        if log_format is not None and not access_log:
+            logging.getLogger("changeover.server").setLevel(logging.WARNING)
         asyncio.run(_serve(served, settings, shown, demo, host=host, port=port, root_path=prefix.rstrip("/")))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, tell
-from changeover.cli.options import TeamArgument, TeamStoreOption, positive_seconds, seconds
+from changeover.cli.options import LogFormatOption, TeamArgument, TeamStoreOption, observed, positive_seconds, seconds
 
 if TYPE_CHECKING:
     from changeover.team import Team
@@ -49,6 +49,7 @@ def worker(  # noqa: PLR0913 - each is a declared option
     drain: Annotated[bool, typer.Option("--drain", "--once", help="Exit when nothing is left to claim.")] = False,
     store: TeamStoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
+    log_format: LogFormatOption = None,
 ) -> None:
     """Claim tickets of agents and work on them.
 
@@ -71,6 +72,7 @@ def worker(  # noqa: PLR0913 - each is a declared option
         found, where = working_team(team, store)
         if isinstance(found.declared.store, MemoryLog):
             raise Mistake(f"{team} keeps its conversations in memory, which other processes cannot reach; give --store")
+        found = observed(found, log_format)
         served = _named(agents) if agents is not None else _pulled(found, team)
         terms = {"concurrency": concurrency, "lease": lease, "grace": grace, "name": name}
         shown = database_of(where).shown if where else ""

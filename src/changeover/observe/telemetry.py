@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from changeover.ids import split_trace, trace_context
 from changeover.messages import Reply
 from changeover.observe import semconv as names
+from changeover.observe.instruments import SCOPE, Instruments, providers_of_environment
 from changeover.observe.logs import redacted
 from changeover.observe.trace import FinishedSpan, Trace
 from changeover.relay.history import recorded as history
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, SpanContext
 
-SCOPE = "changeover"
 KEPT = 4_096
 """How many conversations without a run are remembered, before the oldest are forgotten."""
 
@@ -48,6 +49,12 @@ def telemetry_faults(given: object) -> list[str]:
     if given is None or isinstance(given, bool | Telemetry):
         return []
     return [f"telemetry={given!r} is not True, False or Telemetry(…)"]
+
+
+def telemetry_of_environment() -> Telemetry | None:
+    """Telemetry as the standard environment variables of OpenTelemetry ask for it; None if they do not."""
+    found = providers_of_environment()
+    return Telemetry(tracer_provider=found[0], meter_provider=found[1]) if found else None
 
 
 def tracing_of(declared: bool | Telemetry | None, log: Callable[[], Log]) -> Tracing | None:
@@ -117,9 +124,9 @@ class Tracing:
 class Call:
     """The span of a call under way; as a context manager it is the current span, and ends with the block."""
 
-    def __init__(self, span: Span, settings: Telemetry) -> None:
-        self._span, self._settings = span, settings
-        self._using = ExitStack()
+    def __init__(self, span: Span, settings: Telemetry, instruments: Instruments) -> None:
+        self._span, self._settings, self._instruments = span, settings, instruments
+        self._using, self._begun = ExitStack(), perf_counter()
 
     def tell(self, **attributes: Any) -> None:
         """Add attributes, by the names of `semconv`."""
@@ -141,6 +148,7 @@ class Call:
     def end(self) -> None:
         """End the span, once."""
         if self._span.is_recording():
+            self._instruments.count_call(getattr(self._span, "attributes", None) or {}, perf_counter() - self._begun)
             self._span.end()
 
     def __enter__(self) -> Self:
@@ -202,6 +210,7 @@ class _Pen:
         provider = settings.tracer_provider or trace.get_tracer_provider()
         self._tracer = provider.get_tracer(SCOPE)
         self._ids = _Ids.of(self._tracer)
+        self._instruments = Instruments(settings.meter_provider)
 
     def begin(self) -> str:
         """The place of the current span, else the beginning of a trace; empty if nothing records spans."""
@@ -235,12 +244,14 @@ class _Pen:
             made.set_attribute(names.ERROR_TYPE, span.error)
             made.set_status(self._api.StatusCode.ERROR, span.error)
         made.end(_ns(span.end))
+        self._instruments.count(attributes, span.end - span.start, span.error)
 
     def call(self, name: str, above: str, attributes: dict[str, Any]) -> Call:
         """The span of a call that begins now."""
         trace, parent, _ = split_trace(above)
         kind = self._api.SpanKind.CLIENT if attributes[names.OPERATION] == names.CHAT else self._api.SpanKind.INTERNAL
-        return Call(self._tracer.start_span(name, self._below(trace, parent), kind, attributes), self._settings)
+        span = self._tracer.start_span(name, self._below(trace, parent), kind, attributes)
+        return Call(span, self._settings, self._instruments)
 
     def _place(self, trace: str, span: str) -> SpanContext:
         flags = self._api.TraceFlags(self._api.TraceFlags.SAMPLED)

@@ -274,6 +274,11 @@ class Live:
         """Set while no client is connected."""
         self._left.set()
 
+    @property
+    def readers(self) -> int:
+        """Clients that are connected."""
+        return len(self._outboxes)
+
     @contextmanager
     def connected(self, token: str = "") -> Iterator[Outbox]:
         """The outbox of a client, for as long as it is connected and the token with this id holds. Raises Problem if

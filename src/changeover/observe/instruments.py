@@ -1,0 +1,90 @@
+"""Instruments: the figures of spans as OpenTelemetry metrics, and exporters by the standard environment variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from changeover.errors import MisconfiguredError
+from changeover.observe import semconv as names
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+
+SCOPE = "changeover"
+OF_HANDOFFS = (names.SENDER, names.RECEIVER, names.MODE, names.OUTCOME)
+"""Attributes of handoffs that are labels: as many values as the team has members."""
+
+
+class Instruments:
+    """Counts what spans tell: each figure comes from the span that has it."""
+
+    def __init__(self, provider: MeterProvider | None) -> None:
+        from opentelemetry import metrics
+
+        meter = (provider or metrics.get_meter_provider()).get_meter(SCOPE)
+        self._runs = meter.create_counter(names.RUNS_METRIC, "{run}", "Runs that ended.")
+        self._handoffs = meter.create_counter(names.HANDOFFS_METRIC, "{handoff}", "Handoffs that were answered.")
+        self._latency = meter.create_histogram(names.LATENCY_METRIC, "s", "From the offer to the answer.")
+        self._waits = meter.create_histogram(names.WAIT_METRIC, "s", "Waits for people and workers.")
+        self._tokens = meter.create_histogram(names.TOKENS_METRIC, "{token}", "Tokens that a call read or wrote.")
+        self._calls = meter.create_histogram(names.DURATION_METRIC, "s", "How long a call took.")
+        self._cost = meter.create_counter(names.COST_METRIC, "USD", "Known cost of calls.")
+
+    def count(self, attributes: Mapping[str, Any], seconds: float, error: str) -> None:
+        """Count a run, a handoff or a wait that ended."""
+        match attributes.get(names.OPERATION):
+            case None:
+                self._runs.add(1, {names.STATUS: attributes.get(names.STATUS, "")})
+            case names.HANDOFF:
+                labels = {name: attributes[name] for name in OF_HANDOFFS if name in attributes}
+                self._handoffs.add(1, labels)
+                self._latency.record(seconds, labels)
+            case names.APPROVAL_WAIT | names.QUEUE_WAIT as kind:
+                self._waits.record(seconds, {names.OPERATION: kind})
+            case _:
+                pass  # an agent's leg is the sum of its calls
+
+    def count_call(self, attributes: Mapping[str, Any], seconds: float) -> None:
+        """Count a call of a model or a tool."""
+        kept = (names.OPERATION, names.REQUEST_MODEL, names.TOOL_NAME, names.ERROR_TYPE)
+        labels = {name: attributes[name] for name in kept if name in attributes}
+        self._calls.record(seconds, labels)
+        for name, kind in ((names.INPUT_TOKENS, "input"), (names.OUTPUT_TOKENS, "output")):
+            if name in attributes:
+                self._tokens.record(attributes[name], {**labels, names.TOKEN_TYPE: kind})
+        if cost := attributes.get(names.COST):
+            self._cost.add(cost, labels)
+
+
+def providers_of_environment() -> tuple[Any, Any] | None:
+    """A provider of tracers and one of meters that export as the standard environment variables say; None if these ask
+    for no export. Raises MisconfiguredError if a library is missing or an exporter is not known."""
+    given = os.environ
+    exporter = given.get("OTEL_TRACES_EXPORTER", "")
+    asked = exporter or given.get("OTEL_EXPORTER_OTLP_ENDPOINT") or given.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    if not asked or exporter == "none" or given.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return None
+    if find_spec("opentelemetry.sdk") is None:
+        raise MisconfiguredError("OTEL_… asks for telemetry; install it with: pip install 'changeover[otel]'")
+    if exporter not in ("", "otlp", "console"):
+        raise MisconfiguredError(f"OTEL_TRACES_EXPORTER={exporter!r} is not known; give otlp, console or none")
+    return _providers(console=exporter == "console")
+
+
+def _providers(console: bool) -> tuple[Any, Any]:
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+
+    resource = Resource.create({} if "OTEL_SERVICE_NAME" in os.environ else {"service.name": "changeover"})
+    tracers = TracerProvider(resource=resource)
+    tracers.add_span_processor(BatchSpanProcessor(ConsoleSpanExporter() if console else OTLPSpanExporter()))
+    reader = PeriodicExportingMetricReader(ConsoleMetricExporter() if console else OTLPMetricExporter())
+    return tracers, MeterProvider(metric_readers=[reader], resource=resource)
