@@ -26,6 +26,15 @@ PACKAGE: dict[str, Any] = {
 ME = {"user": "ana", "role": "operator", "agents": [], "roles": ["manager"], "all": False}
 
 EXAMPLES: dict[str, Any] = {
+    "Draft": {
+        "document": {
+            "type": "handoff",
+            "to": "billing",
+            "variables": [{"name": "order_id"}],
+            "instructions": "Be quick.",
+        }
+    },
+    "TeamText": {"text": "agents:\n  billing: {description: Sends money back}\n", "write": False},
     "Acceptance": {"claim": CLAIM, "estimated_completion": AT + 60},
     "Begun": {"conversation": "order-1042", "run": "order-1042@1"},
     "Claimed": {"ticket": TICKET, "claim": CLAIM, "attempt": 1, "package": PACKAGE},
