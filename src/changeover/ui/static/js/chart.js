@@ -91,7 +91,7 @@ export const lines = (labels, series, show = String, titles = labels) => (width)
 // Differences with their intervals, in per cent of the control: rows are { label, low, value, high, tone, words, shown }.
 export const intervals = (rows) => (width) => {
   const narrow = width < 520;
-  const [name, end, line] = [narrow ? 84 : 128, narrow ? 84 : 150, 34];
+  const [name, end, line] = [narrow ? 104 : 128, narrow ? 72 : 150, 34];
   const known = rows.filter((each) => each.value !== null);
   const far = Math.max(5, ...known.flatMap(({ low, high, value }) => [low ?? value, high ?? value].map(Math.abs)));
   const step = ticks(Math.min(far, 200), 2)[1];

@@ -129,7 +129,7 @@ class Dashboard {
   #agents({ agents }) {
     const rows = Object.entries(agents).map(([id, each]) => [h("span", { class: "row" }, named(id)), ...this.#outcome(each, `to ${nameOf(id)}`, { receiver: id }), maybe(each.work_time.p50, ms), maybe(each.work_time.p95, ms),
       this.#figure(each.refused, `Handoffs of ${nameOf(id)} that were refused`, { figure: "refused", name: id }), String(each.breaker_openings)]);
-    return this.#table("Agents", rows, ["Receiver", ...OUTCOME, "Work p50", "Work p95", "Refused as sender", "Breaker opened"], "Agents appear here when they get handoffs.");
+    return this.#table("Agents", rows, ["Receiver", ...OUTCOME, "Work p50", "Work p95", "Refused", "Breaker"], "Agents appear here when they get handoffs.");
   }
 
   #pairs({ pairs }) {
