@@ -157,7 +157,7 @@ def _triage(said: str, turn: int) -> Reply:
         ],
         "slowly": [says(SENTENCE * 6)],
         "ping": [*(hands_off("pong", f"ball {n}", ball=2 * n) for n in range(30)), says("Enough.")],
-        "often": [*(calls(("repeat", {"text": f"word {n}"})) for n in range(160)), says("Done.")],
+        "often": [*(calls(("repeat", {"text": f"word {n}"})) for n in range(250)), says("Done.")],
     }  # fmt: skip
     return next((found[turn] for word, found in lines.items() if word in said), says("Hello.", thinking="A greeting."))
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.databases import empty_file
-from tests.server.process import ADMIN, Server, serving
+from tests.server.process import ADMIN, Server, serving, until
 from tests.ui.people import Person
 
 CHARGED = "I was charged twice for order 1042."
@@ -64,3 +64,23 @@ def test_a_viewer_reads_and_finds_no_button_that_is_refused(context: BrowserCont
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     page.get_by_role("button", name="Sign out").click()
     expect(page).to_have_title("Sign in · Changeover")
+
+
+def test_a_viewer_reads_a_run_and_can_neither_cancel_it_nor_roll_it_back(context: BrowserContext, guarded: Server):
+    with guarded.client() as api:
+        id = api.post("/conversations", json={"text": CHARGED}).raise_for_status().json()["conversation"]
+        until(lambda: api.get(f"/conversations/{id}").json()["status"] == "waiting")
+        [handoff] = api.get(f"/conversations/{id}/handoffs").json()["items"]
+    secret = token(guarded, user="vito", role="viewer", everything=True)
+    for shown, role in ((0, secret), (1, ADMIN)):
+        context.clear_cookies()
+        page = Person(context.new_page(), guarded.url).open(f"/runs/{id}")
+        sign_in(page, role)
+        page.locator(".edge.transfer .why").click()
+        expect(page.locator("#inspector")).to_contain_text("Accepted after")
+        expect(page.get_by_role("button", name="Cancel run")).to_have_count(shown)
+        expect(page.locator("#inspector summary", has_text="Roll back")).to_have_count(shown)
+    with guarded.client(secret) as api:
+        for verb in (f"/conversations/{id}/cancel", f"/handoffs/{handoff['id']}/rollback"):
+            assert api.post(verb, json={}).status_code == 403
+        assert api.get(f"/conversations/{id}").json()["status"] == "waiting"

@@ -208,12 +208,13 @@ def test_fifty_delegates_sixty_hops_and_five_hundred_events_stay_usable(person: 
     page.keyboard.press("ArrowRight")
     expect(page.locator("#chain")).to_have_js_property("scrollLeft", 0)
     page = run_of(person, begun(server, "Say it often."))
-    assert at(page) >= 320
+    assert at(page) >= 500
     page.keyboard.press("ArrowLeft")
     assert page.locator("#steps .now").evaluate(INSIDE)
-    page.get_by_role("button", name="82 earlier").click()
+    for earlier in (262, 142, 22):
+        page.get_by_role("button", name=f"{earlier} earlier").click()
     expect(page.get_by_role("button", name=re.compile("earlier"))).to_have_count(0)
-    expect(page.get_by_role("button", name="82 later")).to_have_count(1)
+    expect(page.get_by_role("button", name="262 later")).to_have_count(1)
     page.keyboard.press("ArrowRight")
     assert page.locator("#steps .now").evaluate(INSIDE)
 

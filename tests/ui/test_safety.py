@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, ViewportSize, expect
+from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
 
 from tests.npm import installed
 from tests.server.process import Server
@@ -149,7 +149,7 @@ def test_the_inbox_has_no_violation(person: Person, server: Server):
 def test_the_page_of_a_run_has_no_violation_in_any_state(person: Person, server: Server):
     page = person.open(f"/runs/{ask(server, 'To the library.')}?step=6")
     expect(page.locator("#body[aria-busy]")).to_have_count(0)
-    assert violations(page) == []
+    assert violations(page) + _found(page, "dark", WIDE) == []
     page.locator(".edge.bad").press("Enter")
     assert violations(page) == []
     person.open(f"/runs/{ask(server)}")
@@ -161,6 +161,16 @@ def test_the_page_of_a_run_has_no_violation_in_any_state(person: Person, server:
     page.get_by_role("button", name="Raw events").click()
     page.locator("#steps summary").nth(3).click()
     assert violations(page) == []
+
+
+def test_the_page_of_a_run_without_the_server_has_no_violation(person: Person, server: Server, context: BrowserContext):
+    page = person.open(f"/runs/{ask(server)}")
+    expect(page.locator("#body[aria-busy]")).to_have_count(0)
+    context.set_offline(True)
+    page.evaluate("dispatchEvent(new Event('offline'))")
+    expect(page.locator("#banner")).to_contain_text("offline")
+    assert violations(page) == []
+    context.set_offline(False)
 
 
 def test_dialogs_have_no_violation(person: Person):
