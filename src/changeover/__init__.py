@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from changeover.agent.handoff import delegate as delegate
     from changeover.agent.handoff import handoff as handoff
     from changeover.agent.specialist import specialist as specialist
+    from changeover.engines.temporal import Temporal as Temporal
     from changeover.facts import ApprovalRequest as ApprovalRequest
     from changeover.facts import RunResult as RunResult
     from changeover.guards.approval import Approval as Approval
@@ -83,6 +84,7 @@ _HOMES = {
     "Summary": "handoffs.summary",
     "Team": "team",
     "Telemetry": "observe.telemetry",
+    "Temporal": "engines.temporal",
     "Variable": "tools.variable",
     "Worker": "worker",
     "delegate": "agent.handoff",

@@ -221,12 +221,15 @@ class Team(Overseer, Generic[T_co]):
         watch: Callable[[World], World] | None = None,
         telemetry: bool | Telemetry | None = None,
         narrated: bool = False,
+        engine: EngineFactory | None = None,
     ) -> Team[T_co]:
-        """The same team on another store; `watch` may wrap the world that its effects act upon. It has `telemetry`, and
-        logs what happens (`narrated`), if this is given or the team declares it."""
+        """The same team on another store, and on another `engine` if given; `watch` may wrap the world that its effects
+        act upon. It has `telemetry`, and logs what happens (`narrated`), if this is given or the team declares it."""
         twin, own = object.__new__(type(self)), self._declared
         told = own.telemetry if own.telemetry is not None else telemetry
-        twin._declared = redeclare(own, store=store, telemetry=told, narrated=own.narrated or narrated)
+        twin._declared = redeclare(
+            own, store=store, telemetry=told, narrated=own.narrated or narrated, engine=engine or own.engine
+        )
         first = self._watch
         twin._set_up(self._world, (lambda world: watch(first(world))) if watch and first else watch or first)
         return twin

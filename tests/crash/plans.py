@@ -14,9 +14,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from changeover import Agent, Function, RunContext, RunResult, Team, Variable, handoff, tool
+from changeover import Agent, Function, Member, RunContext, RunResult, Team, Variable, handoff, tool
 from changeover.errors import ModelError
 from changeover.messages import Assistant, Message, ToolResult, User
+from changeover.relay.engine import EngineFactory
 from changeover.relay.ports import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing import Reply, assert_valid_history, calls, hands_off, says
@@ -67,11 +68,12 @@ class Play:
     def __init__(self, write: Write, longest: float = 0.0, seed: str = "") -> None:
         self._write, self._longest, self._rng = write, longest, random.Random(seed)
 
-    def team(self, store: Any) -> Team:
+    def team(self, store: Any, engine: EngineFactory | None = None) -> Team:
         ways = {id: handoff(id, variables=[Variable("order")]) for id in (*AGENTS, "archive")}
         tools = [self._tool(name) for name in TOOLS]
         agents = [Agent(id, tools=tools, handoffs=[way for to, way in ways.items() if to != id]) for id in AGENTS]
-        return Team([*agents, Function("archive", self._archive)], model=self, store=store, clock=HastyClock())
+        members: list[Member] = [*agents, Function("archive", self._archive)]
+        return Team(members, model=self, store=store, clock=HastyClock(), engine=engine)
 
     async def reply(self, request: Request) -> Reply:
         key = f"{request.conversation}:{request.command}"

@@ -22,6 +22,7 @@ from typing import Literal
 import msgspec
 
 from changeover import Team
+from changeover.engines.address import engine_at
 from changeover.errors import ChangeoverError, ConversationNotFound
 from changeover.handoffs.tokens import load
 from changeover.inputs import RunOptions
@@ -87,9 +88,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     begin_at: float = 0.0
     """When to begin, so that several begin at once."""
     stay: bool = False
+    """Whether to stay when all is said, and go on taking up what others leave behind."""
     serve: Serve | None = None
     """Serve tickets, and say nothing."""
-    """Whether to stay when all is said, and go on taking up what others leave behind."""
+    engine: str = ""
+    """The address of the engine, if it is not the local one."""
 
 
 class StoppingLog(PassingLog):
@@ -145,15 +148,20 @@ async def live(order: Order, notes: Notes) -> None:
         return
     play = Play(notes.write, order.longest, order.seed)
     await asyncio.sleep(max(0.0, order.begin_at - time.monotonic()))
-    log: Log = open_log(Store(order.url, order.lease))
-    if order.stop:
-        log = StoppingLog(log, order, order.stop, notes)
-    async with play.team(log) as team:
+    async with _team(play, order, notes) as team:
         notes.write("opened")
         await asyncio.gather(*(_say_all(team, row, order, notes) for row in order.say))
         notes.write("done")
         if order.stay:
             await asyncio.Event().wait()
+
+
+def _team(play: Play, order: Order, notes: Notes) -> Team:
+    store = Store(order.url, order.lease)
+    if order.engine:
+        return play.team(store, engine_at(order.engine))
+    log: Log = open_log(store)
+    return play.team(StoppingLog(log, order, order.stop, notes) if order.stop else log)
 
 
 async def _say_all(team: Team, row: list[Say], order: Order, notes: Notes) -> None:

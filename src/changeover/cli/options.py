@@ -87,6 +87,16 @@ DecisionStoreOption = Annotated[
         show_default=False,
     ),
 ]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Where conversations run: temporal://host:7233/namespace?queue=NAME. Default: the team's own, else this"
+        " process.",
+        show_default=False,
+    ),
+]
 TeamOption = Annotated[
     str | None,
     typer.Option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, tell
-from changeover.cli.options import TEAM_FORMS, LogFormatOption, TeamStoreOption, observed
+from changeover.cli.options import TEAM_FORMS, EngineOption, LogFormatOption, TeamStoreOption, observed
 
 if TYPE_CHECKING:
     from changeover.server import Settings
@@ -25,6 +25,7 @@ def serve(  # noqa: PLR0913 - each is a declared option
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 takes a free one.")] = PORT,
     store: TeamStoreOption = None,
+    engine: EngineOption = None,
     demo: Annotated[
         bool,
         typer.Option("--demo", help="Serve a support desk with some conversations; in memory if no store is named."),
@@ -93,7 +94,7 @@ def serve(  # noqa: PLR0913 - each is a declared option
             origins=tuple(allow_origin or ()),
             rate=rate,
         )
-        served, shown = _served(team, store, demo)
+        served, shown = _served(team, store, demo, engine)
         served = observed(served, log_format)
         if log_format is not None and not access_log:
             logging.getLogger("changeover.server").setLevel(logging.WARNING)
@@ -151,18 +152,21 @@ def _strong(tokens: list[str]) -> tuple[str, ...]:
     return tuple(tokens)
 
 
-def _served(address: str | None, store: str | None, demo: bool) -> tuple[Team, str]:
+def _served(address: str | None, store: str | None, demo: bool, engine: str | None) -> tuple[Team, str]:
     """The team, and its store as it is shown."""
     from changeover.cli.options import VARIABLE, store_to_make
     from changeover.cli.teams import STORE, working_team
+    from changeover.engines.address import engine_at
     from changeover.stores.store import database_of
 
+    factory = engine_at(engine) if engine else None
     if demo:
         from changeover.cli.demo.seeds import demo_team
 
         chosen = store_to_make(store) if store or os.environ.get(VARIABLE) else None
-        return demo_team(chosen), database_of(chosen).shown if chosen else "a store in memory"
+        shown = database_of(chosen).shown if chosen else "a store in memory"
+        return (demo_team(chosen).on(chosen, engine=factory) if factory else demo_team(chosen)), shown
     if address is None:
         address = STORE
-    team, where = working_team(address, store)
+    team, where = working_team(address, store, engine=factory)
     return team, database_of(where).shown if where else "a store in memory"

@@ -16,6 +16,7 @@ from changeover.cli.exits import Mistake
 from changeover.cli.options import store_of, store_to_make
 
 if TYPE_CHECKING:
+    from changeover.relay.engine import EngineFactory
     from changeover.relay.ports import World
     from changeover.stores.store import Store
     from changeover.team import Team
@@ -42,7 +43,9 @@ def load_team(address: str, folder: Path | None = None, store: str | None = None
         raise MisconfiguredError(*(f"{address}: {fault}" for fault in error.faults)) from error
 
 
-def working_team(address: str, store: str | None, handoffs: bool = True) -> tuple[Team, Store | None]:
+def working_team(
+    address: str, store: str | None, handoffs: bool = True, engine: EngineFactory | None = None
+) -> tuple[Team, Store | None]:
     """The team on a durable store, and that store; None if the team brought a log of its own."""
     from changeover.stores.store import Store
 
@@ -50,7 +53,8 @@ def working_team(address: str, store: str | None, handoffs: bool = True) -> tupl
     own = team.declared.store
     chosen: Any = store_to_make(store) if store or own is None else own
     opened = Store(chosen) if isinstance(chosen, str) else chosen
-    return team.on(chosen, None if handoffs else _without_handoffs), opened if isinstance(opened, Store) else None
+    watch = None if handoffs else _without_handoffs
+    return team.on(chosen, watch, engine=engine), opened if isinstance(opened, Store) else None
 
 
 def is_team(address: str) -> bool:

@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, tell
-from changeover.cli.options import LogFormatOption, TeamArgument, TeamStoreOption, observed, positive_seconds, seconds
+from changeover.cli.options import (
+    EngineOption,
+    LogFormatOption,
+    TeamArgument,
+    TeamStoreOption,
+    observed,
+    positive_seconds,
+    seconds,
+)
 
 if TYPE_CHECKING:
+    from changeover.relay.engine import EngineFactory
     from changeover.team import Team
 
 
@@ -19,12 +28,22 @@ def worker(  # noqa: PLR0913 - each is a declared option
     agents: Annotated[
         str | None,
         typer.Option(
-            "--agents", metavar="ID,ID", help="The agents to serve. Default: all with pull=True.", show_default=False
+            "--agents",
+            metavar="ID,ID",
+            help="The agents to serve. Default: all with pull=True; with --engine all.",
+            show_default=False,
         ),
     ] = None,
     concurrency: Annotated[
-        int, typer.Option("--concurrency", metavar="N", min=1, help="The most tickets to work on at once.")
-    ] = 4,
+        int | None,
+        typer.Option(
+            "--concurrency",
+            metavar="N",
+            min=1,
+            help="The most tickets to work on at once; with --engine the most conversations. Default: 4, or 100.",
+            show_default=False,
+        ),
+    ] = None,
     lease: Annotated[
         float,
         typer.Option(
@@ -48,10 +67,13 @@ def worker(  # noqa: PLR0913 - each is a declared option
     ] = "",
     drain: Annotated[bool, typer.Option("--drain", "--once", help="Exit when nothing is left to claim.")] = False,
     store: TeamStoreOption = None,
+    engine: EngineOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
     log_format: LogFormatOption = None,
 ) -> None:
     """Claim tickets of agents and work on them.
+
+    With --engine it works on the conversations that the engine assigns instead.
 
     Any number of workers may share a store.
 
@@ -69,14 +91,48 @@ def worker(  # noqa: PLR0913 - each is a declared option
         from changeover.stores.memory.log import MemoryLog
         from changeover.stores.store import database_of
 
-        found, where = working_team(team, store)
+        named = _named(agents) if agents is not None else []
+        factory = _engine(engine, named, concurrency, grace) if engine else None
+        found, where = working_team(team, store, engine=factory)
         if isinstance(found.declared.store, MemoryLog):
             raise Mistake(f"{team} keeps its conversations in memory, which other processes cannot reach; give --store")
         found = observed(found, log_format)
-        served = _named(agents) if agents is not None else _pulled(found, team)
-        terms = {"concurrency": concurrency, "lease": lease, "grace": grace, "name": name}
         shown = database_of(where).shown if where else ""
+        if factory is not None:
+            _require_agents(found, named, team)
+            asyncio.run(_assigned(found, named, shown))
+            return
+        served = named or _pulled(found, team)
+        terms = {"concurrency": concurrency or 4, "lease": lease, "grace": grace, "name": name}
         asyncio.run(WorkerProcess(found, served, terms, shown, as_json).serve(drain))
+
+
+def _engine(address: str, agents: list[str], concurrency: int | None, grace: float) -> EngineFactory:
+    from changeover.engines.address import engine_at
+
+    more = {"concurrency": concurrency} if concurrency else {}
+    return engine_at(address, worker=True, agents=tuple(agents), grace=max(grace, 0.001), **more)
+
+
+def _require_agents(team: Team, agents: list[str], address: str) -> None:
+    """Raise Mistake if the team has no such agent."""
+    if unknown := [id for id in agents if id not in team.roster.seats]:
+        raise Mistake(f"{address} has no agent {', '.join(unknown)}; there are: {', '.join(team.roster.seats)}")
+
+
+async def _assigned(team: Team, agents: list[str], shown: str) -> None:
+    """Work on what the engine assigns, until a signal arrives."""
+    import asyncio
+
+    from changeover.cli.terminal.worker_process import signals_handled
+    from changeover.ticket import worker_name
+
+    stopped = asyncio.Event()
+    with signals_handled(lambda name: stopped.set()):
+        async with team:
+            tell(f"{worker_name()} serves {', '.join(agents) or 'all agents'} on {shown}, as the engine assigns.")
+            await stopped.wait()
+            tell("It takes no more work, and finishes what it has.")
 
 
 def _named(agents: str) -> list[str]:

@@ -37,13 +37,14 @@ class Children:
 
     async def run(self, parent: Conversation, command: RunChild) -> HandoffReturned | HandoffExpired:
         """Open the delegate's conversation, or find it where it was left, and wait for its end or its deadline."""
-        child = await self._conversations.child(parent, command.child)
+        child = await self._fresh(parent, command)
         if await self._is_overdue(child, command.deadline):  # before this process came to it
             return await self._expire(parent, command)
         child, run = await self.open(parent, command)
         ended = child.wait(run, self._dispatcher.loop.create_future(), patient=True)
         try:
             await self._dispatcher.notify(child)
+            self._park(parent, command, ended)
             if await self._done_in_time(child, command.deadline, ended):
                 returned = await self._returned(child, command, run, ended)
                 return _unless_late(command, child.state.outcomes[run], returned)
@@ -53,7 +54,7 @@ class Children:
 
     async def cancel(self, parent: Conversation, command: CancelChild | RunChild) -> HandoffReturned:
         """Cancel a delegate. One that was never opened is opened as cancelled, so that no process opens it later."""
-        child, ended = await self._conversations.child(parent, command.child), None
+        child, ended = await self._fresh(parent, command), None
         reason, by = (command.reason, command.by) if isinstance(command, CancelChild) else (LATE, ENGINE)
         async with child.lock:
             cancel = CancelRun(command.child, CancelRequested(by=by, reason=reason), command.opening)
@@ -62,10 +63,25 @@ class Children:
             if runs:
                 ended = child.wait(runs[0], self._dispatcher.loop.create_future(), patient=True)
         if ended is not None:
+            self._park(parent, command, ended)
             return await self._returned(child, command, runs[0], ended)
         await self._dispatcher.notify(child)
         who = (offer_of(command.id), command.task, command.receiver)
         return HandoffReturned(*who, success=False, error=reason, cancelled=True, by=by)
+
+    async def _fresh(self, parent: Conversation, command: RunChild | CancelChild) -> Conversation:
+        """The delegate's conversation, as it is in the log if another process may have worked on it."""
+        child = await self._conversations.child(parent, command.child)
+        if child.state.position and self._dispatcher.elsewhere(command.child):
+            async with child.lock:
+                await self._conversations.refresh(child)
+        return child
+
+    def _park(self, parent: Conversation, command: RunChild | CancelChild, ended: Future[Ended]) -> None:
+        """Note that this process has nothing to do for a delegate but to wait, if that is so."""
+        if not ended.done() and self._dispatcher.elsewhere(command.child):
+            parent.parked.add(command.id)
+            self._dispatcher.placement.noticed(parent)
 
     async def _expire(self, parent: Conversation, command: RunChild) -> HandoffReturned | HandoffExpired:
         """Cancel a delegate whose deadline has passed. A result that it had by then counts."""

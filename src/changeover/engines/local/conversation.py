@@ -57,6 +57,7 @@ class Conversation:
         "notifying",
         "overrides",
         "owned",
+        "parked",
         "patient",
         "pending",
         "promised",
@@ -103,6 +104,8 @@ class Conversation:
         """True once a person or a worker was asked, here or below: check whether anything else goes on."""
         self.declined: set[str] = set()
         """The waits for a person about which the program's `ask` gave no decision."""
+        self.parked: set[str] = set()
+        """Commands that wait for a delegate on which another process, or this one later, works."""
         self.unnotified: list[Recorded] = []
         """Recorded events that the observer has not received yet, in order."""
         self.notifying: asyncio.Lock | None = None

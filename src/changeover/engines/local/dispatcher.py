@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from changeover.engines.local.children import Children
@@ -25,6 +25,7 @@ from changeover.engines.local.stream import Reading
 from changeover.engines.local.timeouts import Timeouts
 from changeover.engines.local.waits import Waits
 from changeover.engines.local.withdrawals import Withdrawals
+from changeover.engines.placement import InProcess, Placement
 from changeover.errors import (
     ClaimLost,
     Conflict,
@@ -63,9 +64,9 @@ class Dispatcher:
         editions: Editions,
         observer: Observer | None = None,
         patience: float | None = None,
-        elsewhere: Callable[[str], bool] = lambda conversation: False,
+        placement: Placement | None = None,
     ) -> None:
-        self.log, self.patience = log, patience or 1.0
+        self.log, self.patience, self.placement = log, patience or 1.0, placement or InProcess()
         self.loop = asyncio.get_running_loop()
         self.conversations = Conversations(log)
         self.timeouts = Timeouts(self)
@@ -77,8 +78,7 @@ class Dispatcher:
         self.claims = Claims(self)
         self.tasks: set[asyncio.Task[Any]] = set()
         self._observer, self._shared = observer, patience is not None
-        self.elsewhere = elsewhere
-        """True if another loop of this process works on a conversation."""
+        self.elsewhere = self.placement.elsewhere
         self._followers, self._watch = Followers(self), Watch(self)
         if self._shared:
             self._watch.start(recover=False)
@@ -129,6 +129,8 @@ class Dispatcher:
         """Go on with unfinished conversations that no live process works on."""
         for conversation in await self.log.unfinished(self.directory.world.roster.team):
             with undamaged(conversation):
+                if self.placement.recalled(conversation):
+                    continue
                 if is_root(conversation) or not await self._is_run_by_parent(conversation):
                     await self.go_on_with(conversation)
 
@@ -169,12 +171,24 @@ class Dispatcher:
     @property
     def watched(self) -> bool:
         """True if conversations that are asleep go on by themselves when something is due."""
+        return self.recovers or self.placement.keeps_time
+
+    @property
+    def recovers(self) -> bool:
+        """True if this process looks for unfinished work at intervals."""
         return self._watch.recovers
 
-    def follow(self, live: Conversation) -> None:
-        """Follow a conversation that another process works on, by reading its log."""
+    def follow(self, live: Conversation, called: bool = False) -> None:
+        """Follow a conversation that another process works on, by reading its log; call that process if `called`."""
         self.waits.give_way(live)
         self._followers.follow(live)
+        if called:
+            self.placement.call(live)
+
+    def listen(self, live: Conversation) -> None:
+        """React at once to what other processes record in the tree of a conversation that this one works on."""
+        if self._shared:
+            self._followers.listen(live)
 
     async def close(self) -> None:
         """Stop performing, and release the models. What was in flight is outstanding again."""
@@ -201,6 +215,7 @@ class Dispatcher:
             live.fail(error)
         finally:
             self.tasks.discard(task)
+            self.placement.noticed(live)
 
     async def _step(self, live: Conversation, command: Command, task: asyncio.Task[None]) -> Command | None:
         outcome: Event | None = None
@@ -256,8 +271,9 @@ class Dispatcher:
         await self.go_on(live)
         return None
 
-    async def go_on(self, live: Conversation) -> None:
-        """Perform what is outstanding, or follow the process that does. The caller holds the lock."""
+    async def go_on(self, live: Conversation, called: bool = False) -> None:
+        """Perform what is outstanding, or follow the process that does, and call it if `called`. The caller holds the
+        lock."""
         while True:
             if live.stale:
                 await self.conversations.refresh(live)
@@ -281,13 +297,15 @@ class Dispatcher:
                 continue
             except (Owned, LeaseLost):
                 break
-        self.follow(live)
+        self.follow(live, called)
 
     def dispatch(
         self, live: Conversation, commands: Sequence[Command], mine: asyncio.Task[None] | None = None
     ) -> Command | None:
         """Begin the commands that are not in flight. If the caller has a task, the first one is returned to it."""
         following, run = None, live.state.run
+        if not self.placement.admits(live, commands):
+            return None
         if run is not None and (run.limits or self.directory.world_of(live.state).roster.limits).timeout is not None:
             self.timeouts.set(live)
         for command in commands:
@@ -327,6 +345,7 @@ class Dispatcher:
             await self.waits.fall_asleep(live)
         elif live.may_rest and live.flight:
             self._followers.listen(live)
+        self.placement.noticed(live)
 
     async def _notify_after(self, calling: asyncio.Task[Any], live: Conversation) -> None:
         """Report the events that a hook caused, once the hooks that are running have returned."""

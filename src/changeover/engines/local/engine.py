@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from changeover.engines.local.dispatcher import Dispatcher
 from changeover.engines.local.home_loop import HomeLoop
 from changeover.engines.local.stream import Reading
+from changeover.engines.placement import InProcess, Placement
 from changeover.facts import RunResult
 from changeover.handoffs.package import HandoffPackage
 from changeover.relay.claims import Accept, AnswerOffer, End, Finish, GiveBack
@@ -181,11 +182,15 @@ class LocalEngine:
     def _here(self) -> Dispatcher:
         """The dispatcher of the home loop; the store is opened when one is first needed."""
         if self._dispatcher is None or self._dispatcher.loop is not self._home.loop:
-            setup, is_elsewhere = self._setup, self._is_elsewhere
-            self._dispatcher = Dispatcher(setup.log(), self._editions, setup.observer, setup.patience, is_elsewhere)
+            setup, place = self._setup, self._placement()
+            self._dispatcher = Dispatcher(setup.log(), self._editions, setup.observer, setup.patience, place)
             alive = [other for other in self._dispatchers if not other.loop.is_closed()]
             self._dispatchers = [*alive, self._dispatcher]
         return self._dispatcher
+
+    def _placement(self) -> Placement:
+        """Says what the next dispatcher works on."""
+        return InProcess(self._is_elsewhere)
 
     def _is_elsewhere(self, conversation: str) -> bool:
         """True if another loop of this process works on a conversation, and is not blocked."""

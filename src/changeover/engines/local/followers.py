@@ -45,9 +45,11 @@ class Followers:
 
         async def take_in(entry: Entry) -> None:
             await self._take_in(live, entry, delegates)
+            await self._dispatcher.placement.heard(live)
 
         async def take_over() -> None:
-            await self._dispatcher.go_on_with(live.state.id)
+            if not await self._dispatcher.placement.silent(live):
+                await self._dispatcher.go_on_with(live.state.id)
 
         def ended() -> None:
             # At once, before anything is awaited: a caller that comes from here on needs a new follower.

@@ -21,6 +21,7 @@ from changeover.errors import (
     Owned,
 )
 from changeover.guards.guard import Tripped
+from changeover.ids import root_of
 from changeover.relay.budget import NOTHING, consumed, in_tree, reserve_of
 from changeover.relay.claims import End
 from changeover.relay.commands import Command
@@ -105,7 +106,7 @@ class Recorder:
             if step is None:
                 live.stale = True
             elif not isinstance(step, Append):
-                await self._dispatcher.go_on(live)
+                await self._dispatcher.go_on(live, called=True)
                 if isinstance(step, Later):
                     raise Postponed
                 return step.value
@@ -135,7 +136,7 @@ class Recorder:
         live.stale = live.stale or position >= live.state.position
         if isinstance(input, Say) and input.override is not None:
             _override(live, position or 1, input.override)
-        await self._dispatcher.go_on(live)
+        await self._dispatcher.go_on(live, called=True)
         return input.repeated(live.state, position, entry)
 
     async def _append(self, live: Conversation, step: Append) -> bool:
@@ -149,7 +150,7 @@ class Recorder:
         if step.override is not None:  # before it is decided what follows
             _override(live, step.run, step.override)
         try:
-            if not self._dispatcher.elsewhere(live.state.id):
+            if not self._dispatcher.elsewhere(live.state.id) or self._dispatcher.placement.passes_on(live.state.id):
                 self._dispatcher.dispatch(live, await self.record(live, step.cause, events, step.claim))
                 return True
         except Owned:
@@ -159,7 +160,8 @@ class Recorder:
         await self._conversations.refresh(live)
         if live.state.position != position or not await self._leave(live, step.cause, events, step.claim):
             return False
-        self._dispatcher.follow(live)
+        await self._conversations.refresh(live)
+        self._dispatcher.follow(live, called=True)
         return True
 
     async def note(self, live: Conversation, input: Input[T]) -> None:
@@ -180,7 +182,8 @@ class Recorder:
         """Try once to append events that another process folds; False if the conversation moved on meanwhile."""
         state, at = live.state, self._directory.world.clock.now()
         try:
-            entry = Entry(state.id, state.root, state.position, cause, at, tuple(events))
+            # Not the root of the state: it is not known before the first event of a delegate is folded.
+            entry = Entry(state.id, root_of(state.id), state.position, cause, at, tuple(events))
             await self._log.append(entry, None, None, claim, rows=await self._rows(entry))
         except (Conflict, LeaseLost) as error:
             return await self._retry(live, error)
@@ -275,6 +278,8 @@ class Recorder:
         """The head of the conversation, with the tickets that were open before and are open now."""
         state, working = live.state, live.works(commands)
         head = head_of(state, working, None if working else self._waits.due(live, commands))
+        if working and self._dispatcher.placement.passes_on(state.id):
+            head = replace(head, working=False)
         if state.depth == 0 and RunStarted in map(type, batch):
             head = replace(head, edition=self._directory.edition)
         if (more := len(state.outcomes) - ended) > 0:

@@ -12,6 +12,8 @@ from changeover.facts import ApprovalRequest, Ticket
 from changeover.ids import parent_of
 from changeover.relay.claims import End
 from changeover.relay.commands import AwaitApproval, AwaitClaim, CallBack, Command, RunChild
+from changeover.relay.decide.decision import settle
+from changeover.relay.state import State
 
 if TYPE_CHECKING:
     from changeover.engines.local.dispatcher import Dispatcher
@@ -29,6 +31,10 @@ class Waits:
         """True if all that is in flight, here and below, is waits; callbacks go on beside them."""
         others = [command for command in live.commands if not isinstance(command, CallBack)]
         return bool(others) and all(self._is_wait(live, command) for command in others)
+
+    def parked(self, live: Conversation) -> bool:
+        """True if this process has nothing to do in a conversation, though work may go on below it."""
+        return all(each.id in live.parked or self._is_wait(live, each) for _, each in live.flight.values())
 
     def _is_wait(self, live: Conversation, command: Command) -> bool:
         if isinstance(command, RunChild):
@@ -72,6 +78,67 @@ class Waits:
         ends = [_deadline(wait) for wait in (*commands, *live.commands) if not self._is_paused(wait)]
         ends.append(self._timeouts.end_of(live.state))
         return min((end for end in ends if end is not None), default=None)
+
+    def timed(self, live: Conversation) -> bool:
+        """True if something in flight has a deadline, or the run has."""
+        waits = (command for command in live.commands if isinstance(command, RunChild))
+        return self.due(live) is not None or any(command.deadline is not None for command in waits)
+
+    async def next_due(self, live: Conversation) -> tuple[float | None, bool]:
+        """When a conversation that is left to the clock has to be looked at, and True if the time of a delegate or of
+        the run stands still while a person is awaited below. The caller holds the lock."""
+        now, paused = self._dispatcher.directory.world.clock.now(), False
+        due = self.due(live)
+        ends = [] if due is None else [max(due, now + await self._still(live, now))]
+        for command in live.commands:
+            if isinstance(command, RunChild) and command.deadline is not None and not command.queued:
+                child = await self._conversations.get(command.child)
+                waited = await self._conversations.waited(child, now)
+                if await self._still(child, now):
+                    paused = True
+                else:
+                    ends.append(command.deadline + waited)
+        return min(ends, default=None), paused
+
+    async def _still(self, live: Conversation, now: float) -> float:
+        """How many of the next seconds, at most one, a person is awaited in a conversation or below it."""
+        later = await self._conversations.waited(live, now + 1)
+        return later - await self._conversations.waited(live, now)
+
+    async def tell_if_resting(self, live: Conversation, patient: bool = False) -> None:
+        """Tell callers what is pending in a conversation that other processes work on, if nothing else goes on in its
+        tree. If the program decides about requests itself, that is known only after a while: `patient`."""
+        if not live.waiters or live.state.run is None:
+            return
+        if (self._dispatcher.directory.world.ask is None or patient) and (
+            pending := await self._rests_on(live.state.id)
+        ):
+            live.pending = pending
+            live.tell_pending()
+
+    async def _rests_on(self, conversation: str) -> list[ApprovalRequest | Ticket]:
+        """What a tree waits for, from the log; empty if something goes on in it."""
+        state = State(conversation).fold(await self._log.read(conversation))
+        if state.run is None:
+            return []
+        directory, found = self._dispatcher.directory, list[ApprovalRequest | Ticket]()
+        roster = (await directory.world_for(state, ())).roster
+        batch, outstanding = settle(state, roster, state.at, ())
+        if batch or not outstanding:
+            return []
+        for command in self.holdings.localized(state, outstanding):
+            match command:
+                case AwaitApproval(request=request):
+                    found.append(request)
+                case AwaitClaim(ticket=ticket):
+                    found.append(ticket)
+                case RunChild(child=child) if below := await self._rests_on(child):
+                    found += below
+                case CallBack():
+                    pass
+                case _:
+                    return []
+        return found
 
     def _is_paused(self, command: Command) -> bool:
         """True if a delegate's time stands still because a person is awaited there."""

@@ -1,0 +1,217 @@
+"""Connection: one client of Temporal. It calls workflows, and finds out which task queues are served."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any
+
+from temporalio.api.enums.v1 import PendingWorkflowTaskState, TaskQueueType, WorkflowExecutionStatus
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from changeover.engines.temporal import Temporal
+from changeover.engines.temporal.shell import STATUS, WORKFLOW, Call, Start, Terms
+from changeover.errors import EngineError
+from changeover.ids import root_of
+
+logger = logging.getLogger("changeover.engine")
+
+CONVERSATION = SearchAttributeKey.for_keyword("ChangeoverConversation")
+RETRY = 0.5
+"""Seconds before a call that did not get through is repeated; they double up to eight."""
+FRESH = 5.0
+"""Seconds for which it is believed which queues are served."""
+QUIET = 3.0
+"""Seconds without news after which it is checked that a worker serves a conversation."""
+ACTIVITY, WORKFLOW_TASK = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+
+
+class Connection:
+    """The client of one event loop, connected when it is first needed."""
+
+    def __init__(self, settings: Temporal, team: str) -> None:
+        self._settings = settings
+        self.queue = f"{settings.queue}.{team}" if team else settings.queue
+        """The default task queue of the team."""
+        self._connecting: asyncio.Task[Client] | None = None
+        self._attributes = False
+        self._error: Exception | None = None
+        self._waiting: dict[str, Call] = {}
+        """Calls that have not got through yet, by conversation."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._served: dict[str, tuple[float, bool]] = {}
+        self._called: dict[str, float] = {}
+        """When conversations were called last."""
+
+    async def client(self) -> Client:
+        """The connected client; waits for as long as Temporal cannot be reached."""
+        if self._connecting is None:
+            self._connecting = self._begin(self._connect())
+        return await asyncio.shield(self._connecting)
+
+    async def _connect(self) -> Client:
+        given, pause = self._settings, RETRY
+        key = given.key
+        while True:
+            try:
+                client = await Client.connect(
+                    given.address, namespace=given.namespace, tls=given.tls or bool(key), api_key=key
+                )
+                self._attributes = await self._has_attributes(client)
+            except (RuntimeError, RPCError) as error:
+                logger.warning("Temporal at %s cannot be reached, and is tried again: %s", given.address, error)
+                self._error = error
+                await asyncio.sleep(pause)
+                pause = min(8.0, 2 * pause)
+            else:
+                self._error = None
+                return client
+
+    async def _has_attributes(self, client: Client) -> bool:
+        """True if the namespace has our search attributes."""
+        try:
+            request = ListSearchAttributesRequest(namespace=client.namespace)
+            known = (await client.operator_service.list_search_attributes(request)).custom_attributes
+        except RPCError as error:  # not every caller may ask
+            logger.warning("search attributes of Temporal cannot be listed, and are not set: %s", error)
+            return False
+        missing = [key.name for key in (CONVERSATION, STATUS) if key.name not in known]
+        if missing:
+            logger.info("the namespace %s has no search attribute %s", client.namespace, " and ".join(missing))
+        return not missing
+
+    def call(self, call: Call) -> None:
+        """Call the workflow of a conversation's tree, now and again until it gets through."""
+        before = self._waiting.get(call.conversation)
+        self._called[call.conversation] = time.monotonic()
+        if before is not None and (before.at < 0 or 0 <= call.at <= before.at):
+            return
+        self._waiting[call.conversation] = call
+        if before is None:
+            _ = self._begin(self._send(call.conversation))
+
+    async def _send(self, conversation: str) -> None:
+        pause = RETRY
+        while (call := self._waiting.get(conversation)) is not None:
+            try:
+                await self._signal(await self.client(), call)
+            except RPCError as error:
+                if error.status is RPCStatusCode.INVALID_ARGUMENT:
+                    logger.error("Temporal refused the call of %s: %s", conversation, error)
+                    del self._waiting[conversation]
+                    return
+                logger.warning("the call of %s is repeated: %s", conversation, error)
+                await asyncio.sleep(pause)
+                pause = min(8.0, 2 * pause)
+            else:
+                if self._waiting.get(conversation) is call:
+                    del self._waiting[conversation]
+
+    async def _signal(self, client: Client, call: Call) -> None:
+        root = root_of(call.conversation)
+        attributes = None
+        if self._attributes:
+            attributes = TypedSearchAttributes([SearchAttributePair(CONVERSATION, root)])
+        await client.start_workflow(
+            WORKFLOW,
+            Start(root, self._terms()),
+            id=self.workflow(root),
+            task_queue=self.queue,
+            task_timeout=timedelta(seconds=self._settings.task),
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            start_signal="call",
+            start_signal_args=[call],
+            search_attributes=attributes,
+            static_summary=f"conversation {root}",
+        )
+
+    def _terms(self) -> Terms:
+        given = self._settings
+        return Terms(self.queue, given.heartbeat, given.leg, given.unclaimed, self._attributes)
+
+    def workflow(self, root: str) -> str:
+        """The id of the workflow of a root conversation."""
+        return f"{self.queue}/{root}"
+
+    def own_queue(self, agent: str) -> str:
+        """The task queue of the workers that serve this agent by name."""
+        return f"{self.queue}:{agent}"
+
+    async def queue_of(self, agent: str) -> str:
+        """The task queue on which an agent is served: its own if a worker serves that, else the default one."""
+        own = self.own_queue(agent)
+        return own if agent and await self._is_served(own) else self.queue
+
+    async def _is_served(self, queue: str) -> bool:
+        until, served = self._served.get(queue, (0.0, False))
+        if time.monotonic() >= until:
+            served = await self._polled(queue, ACTIVITY)
+            self._served[queue] = time.monotonic() + FRESH, served
+        return served
+
+    def known_queue(self, agent: str) -> str:
+        """The task queue of an agent as far as this process knows; empty if a worker has to find out."""
+        _, served = self._served.get(self.own_queue(agent), (0.0, False))
+        return self.own_queue(agent) if served else ""
+
+    async def _polled(self, queue: str, kind: TaskQueueType.ValueType) -> bool:
+        """True if a worker has asked for work in a queue within the last minutes."""
+        client = await self.client()
+        request = DescribeTaskQueueRequest(
+            namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
+        )
+        return bool((await client.workflow_service.describe_task_queue(request)).pollers)
+
+    def quiet_for(self, conversation: str) -> float:
+        """Seconds since a conversation was called by this process."""
+        return time.monotonic() - self._called.get(conversation, 0.0)
+
+    async def check(self, conversation: str, agent: str) -> bool:
+        """True if the workflow of a conversation is under way; raises EngineError if no worker serves it."""
+        if self._error is not None:
+            raise EngineError(
+                f"Temporal at {self._settings.address} cannot be reached ({self._error}); "
+                "the run is recorded, and begins when it can"
+            )
+        client = await self.client()
+        try:
+            found = (await client.get_workflow_handle(self.workflow(root_of(conversation))).describe()).raw_description
+        except RPCError as error:
+            return error.status is not RPCStatusCode.NOT_FOUND  # any other error may pass
+        task, waiting = found.pending_workflow_task, PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
+        if found.HasField("pending_workflow_task") and task.state == waiting:
+            await self._require(self.queue, WORKFLOW_TASK)
+        elif found.pending_activities and not any(
+            each.HasField("last_started_time") for each in found.pending_activities
+        ):
+            await self._require(await self.queue_of(agent), ACTIVITY)
+        running = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING
+        return bool(found.workflow_execution_info.status == running)
+
+    async def _require(self, queue: str, kind: TaskQueueType.ValueType) -> None:
+        if not await self._polled(queue, kind):
+            raise EngineError(
+                f"no worker serves the task queue {queue!r} in the namespace {self._settings.namespace!r} of Temporal; "
+                "start one with `changeover worker`. The run is recorded, and begins when one comes"
+            )
+
+    async def close(self) -> None:
+        """Stop calling. What has not got through is found by the processes that take up unfinished work."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

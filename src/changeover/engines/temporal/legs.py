@@ -1,0 +1,263 @@
+"""Legs: what this process works on because Temporal gave it the work, until nothing is left to do there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from changeover.engines.clock import SystemClock
+from changeover.engines.local.conversation import Conversation
+from changeover.engines.local.dispatcher import Dispatcher
+from changeover.engines.temporal.connection import QUIET, Connection
+from changeover.engines.temporal.shell import Call, Report
+from changeover.engines.temporal.shell import Leg as Asked
+from changeover.relay.claims import End
+from changeover.relay.commands import Command, RunChild
+from changeover.relay.result import head_of
+
+AGAIN = 10.0
+"""Seconds after which a conversation that is still unfinished, and has no owner, is called."""
+SOON = 0.05
+"""Seconds after which delegates are called although the leg that gave them work is not over."""
+
+
+class Leg:
+    """A conversation that this process works on."""
+
+    def __init__(self, asked: Asked, done: asyncio.Future[Report]) -> None:
+        self.asked, self.done = asked, done
+        self.bell = asyncio.Event()
+        """Set when commands in flight have changed."""
+        self.moved = False
+        """True if the active agent is served by other workers."""
+        self.below: dict[str, Call] = {}
+        """Delegates that were given work and have not been called."""
+
+
+class Legs:
+    """The placement of a process that works on what Temporal gives it, and on tickets that it has claimed."""
+
+    def __init__(self, connection: Connection, agents: Sequence[str]) -> None:
+        self.connection, self._agents = connection, frozenset(agents)
+        self._legs: dict[str, Leg] = {}
+        self._unfinished: dict[str, float] = {}
+        """When conversations without an owner were first seen, or last called."""
+        self._dispatcher: Dispatcher | None = None
+
+    def attach(self, dispatcher: Dispatcher) -> None:
+        """Use the dispatcher that this placement was made for."""
+        self._dispatcher = dispatcher
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        assert self._dispatcher is not None
+        return self._dispatcher
+
+    @property
+    def keeps_time(self) -> bool:
+        """Temporal's timers show the time of its server; a team with a clock of its own keeps time itself."""
+        return isinstance(self.dispatcher.directory.world.clock, SystemClock)
+
+    def elsewhere(self, conversation: str) -> bool:
+        if conversation in self._legs:
+            return False
+        live = self.dispatcher.conversations.cached(conversation)
+        return live is None or self.dispatcher.waits.holdings.claim_for(live.state) is None
+
+    def passes_on(self, conversation: str) -> bool:
+        return self.elsewhere(conversation)
+
+    def admits(self, live: Conversation, commands: Sequence[Command]) -> bool:
+        leg = self._legs.get(live.state.id)
+        if leg is None:
+            if not self.elsewhere(live.state.id):
+                return True
+            if commands:
+                self.dispatcher.follow(live, called=True)
+        elif self._serves(live.state.agent):
+            self._park_tracked(leg, live, commands)
+            return True
+        else:
+            leg.moved = True
+            leg.bell.set()
+        live.stale = True  # the commands are given out again where the conversation goes on
+        return False
+
+    def _serves(self, agent: str) -> bool:
+        """True if the active agent has its legs here."""
+        own = self.connection.known_queue(agent)
+        return agent in self._agents if self._agents else not own
+
+    def _park_tracked(self, leg: Leg, live: Conversation, commands: Sequence[Command]) -> None:
+        """Wait for delegates that are known to work, without a look at each of them."""
+        if not leg.asked.tracked:
+            return
+        now, ended = self.dispatcher.directory.world.clock.now(), set(leg.asked.ended)
+        for command in commands:
+            if not isinstance(command, RunChild) or command.id in live.flight or command.child in ended:
+                continue
+            child = self.dispatcher.conversations.cached(command.child)
+            in_time = command.deadline is None or now < command.deadline
+            if in_time and child is not None and child.state.position:
+                live.flight[command.id] = (self.dispatcher.loop.create_future(), command)
+                live.parked.add(command.id)
+
+    def call(self, live: Conversation) -> None:
+        state = live.state
+        call = Call(state.id, state.position, self.connection.known_queue(state.agent))
+        if (above := self._legs.get(state.parent)) is None:
+            self.connection.call(call)
+            return
+        if not above.below:
+            self.dispatcher.loop.call_later(SOON, self._call_below, above)
+        above.below[state.id] = call
+
+    def _call_below(self, leg: Leg) -> None:
+        """Call the delegates of a leg that has other work to do."""
+        below, leg.below = leg.below, {}
+        for call in below.values():
+            self.connection.call(call)
+
+    def recalled(self, conversation: str) -> bool:
+        now, seen = time.monotonic(), self._unfinished.get(conversation)
+        if conversation in self._legs:
+            return True
+        if seen is None:
+            # Between two legs a conversation has no owner, which is no reason for a call unless this process opens.
+            self._unfinished = {id: at for id, at in self._unfinished.items() if now - at < 2 * AGAIN}
+            self._unfinished[conversation] = now
+            if not self.dispatcher.recovers:
+                self.connection.call(Call(conversation, 0))
+        elif now - seen > AGAIN:
+            self._unfinished[conversation] = now
+            self.connection.call(Call(conversation))
+        return True
+
+    def noticed(self, live: Conversation) -> None:
+        if self._legs and (leg := self._legs.get(live.state.id)) is not None:
+            leg.bell.set()
+
+    async def heard(self, live: Conversation) -> None:
+        await self.dispatcher.waits.tell_if_resting(live)
+
+    async def silent(self, live: Conversation) -> bool:
+        state = live.state
+        await self.dispatcher.waits.tell_if_resting(live, patient=True)
+        if state.run is None and not state.inbox:
+            return True
+        if self.connection.quiet_for(state.id) > QUIET and not await self.connection.check(state.id, state.agent):
+            self.connection.call(Call(state.id))
+        return True
+
+    async def advance(self, asked: Asked) -> Report:
+        """Work on a conversation until nothing is left to do here."""
+        leg = self._legs.get(asked.conversation)
+        if leg is None:
+            leg = Leg(asked, self.dispatcher.loop.create_future())
+            self._legs[asked.conversation] = leg
+            self.dispatcher.soon(self._work(leg))
+        return await asyncio.shield(leg.done)
+
+    async def look(self, conversation: str) -> None:
+        """Others have recorded something in a conversation that is worked on here."""
+        if conversation in self._legs:
+            await self.dispatcher.go_on_with(conversation)
+
+    async def abandon(self, conversation: str) -> None:
+        """Begin nothing more in a conversation, and release it: the work was given to another worker."""
+        live = self.dispatcher.conversations.cached(conversation)
+        leg = self._legs.pop(conversation, None)
+        if live is None or leg is None:
+            return
+        async with live.lock:
+            live.drop(lambda command: True)
+            if live.owned:
+                await self.dispatcher.log.release(conversation, live.known)
+                live.owned = False
+        if not leg.done.done():
+            leg.done.cancel()
+
+    async def _work(self, leg: Leg) -> None:
+        try:
+            report = await self._worked(leg)
+        except asyncio.CancelledError:
+            leg.done.cancel()
+            raise
+        except Exception as error:
+            if not leg.done.done():
+                leg.done.set_exception(error)
+                leg.done.exception()  # retrieved: the activity may be gone
+        else:
+            if not leg.done.done():
+                leg.done.set_result(report)
+        finally:
+            if self._legs.get(leg.asked.conversation) is leg:
+                del self._legs[leg.asked.conversation]
+
+    async def _worked(self, leg: Leg) -> Report:
+        id, dispatcher = leg.asked.conversation, self.dispatcher
+        live = await dispatcher.conversations.get(id)
+        live.parked.clear()
+        await self._look_up_queue(live)
+        while True:
+            leg.bell.clear()
+            await dispatcher.go_on_with(id)
+            dispatcher.listen(live)
+            while not self._is_over(live):
+                await leg.bell.wait()
+                leg.bell.clear()
+                if leg.moved and not live.flight:
+                    break
+            if (report := await self._closed(leg, live)) is not None:
+                return report
+            # Another process owns it, or the store failed; or an input came in between.
+            leg.moved = False
+            await asyncio.sleep(min(0.25, dispatcher.patience / 4))
+
+    async def _look_up_queue(self, live: Conversation) -> None:
+        """Find out whether the agents that may come to work here have workers of their own."""
+        for agent in self.dispatcher.directory.world.roster.seats:
+            await self.connection.queue_of(agent)
+
+    def _is_over(self, live: Conversation) -> bool:
+        """True if this process can only wait: for people, workers, delegates, or a time that Temporal keeps."""
+        if live.lock.locked() or not self.dispatcher.waits.parked(live):
+            return False
+        return self.keeps_time or not live.flight or not self.dispatcher.waits.timed(live)
+
+    async def _closed(self, leg: Leg, live: Conversation) -> Report | None:
+        """End a leg; None if it has to go on, or cannot begin."""
+        dispatcher, id = self.dispatcher, leg.asked.conversation
+        async with live.lock:
+            state = live.state
+            idle = not (state.run or state.inbox or state.callbacks)
+            if not (idle or leg.moved or live.flight) or not dispatcher.waits.parked(live):
+                return None
+            due, paused = await dispatcher.waits.next_due(live)
+            ticket, flight = live.resting_ticket(), bool(live.flight)
+            live.drop(lambda command: True)
+            if live.owned and not idle:
+                moved = leg.moved and not flight
+                until = dispatcher.directory.world.clock.now() if moved else due
+                live.owned = not await dispatcher.log.release(id, live.known, ticket, until)
+                if live.owned:
+                    return None
+            dispatcher.waits.holdings.end([ticket], End.RESTS)
+            queue = await self.connection.queue_of(state.agent)
+            report = Report(
+                state.position,
+                over=idle,
+                status=head_of(state, working=False).status if not state.parent else "",
+                above=state.parent or "",
+                moved=leg.moved and not flight,
+                queue="" if queue == self.connection.queue else queue,
+                due=due,
+                paused=paused,
+                below=list(leg.below.values()),
+            )
+            leg.below = {}
+            del self._legs[id]
+            if live.awaited and not idle:
+                dispatcher.follow(live)
+        return report

@@ -1,0 +1,88 @@
+"""The worker of a process: polls task queues of Temporal, and works on the conversations that it is given."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from changeover.engines.temporal import Temporal
+from changeover.engines.temporal.connection import Connection
+from changeover.engines.temporal.legs import Legs
+from changeover.engines.temporal.shell import ADVANCE, Leg, Report, Shell
+
+logger = logging.getLogger("changeover.engine")
+
+
+class TemporalWorker:
+    """Polls the default queue, or those of the agents that it serves. Every worker can run the shell of a workflow."""
+
+    def __init__(self, settings: Temporal, connection: Connection, legs: Legs) -> None:
+        self._settings, self._connection, self._legs = settings, connection, legs
+        self._workers: list[Worker] = []
+
+    async def run(self) -> None:
+        """Work until `stop` is called."""
+        client = await self._connection.client()
+        agents = self._settings.agents
+        own = [self._polling(client, self._connection.own_queue(agent), [self.advance]) for agent in agents]
+        default = self._polling(client, self._connection.queue, [] if agents else [self.advance], workflows=[Shell])
+        self._workers = [default, *own]
+        await asyncio.gather(*(worker.run() for worker in self._workers))
+
+    def _polling(self, client: Client, queue: str, activities: list[Any], **more: Any) -> Worker:
+        given = self._settings
+        return Worker(
+            client,
+            task_queue=queue,
+            activities=activities,
+            # The shell draws no random numbers and reads no clock but the workflow's.
+            workflow_runner=UnsandboxedWorkflowRunner(),
+            max_concurrent_activities=given.concurrency,
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=given.sticky),
+            max_heartbeat_throttle_interval=timedelta(seconds=given.heartbeat / 4),
+            graceful_shutdown_timeout=timedelta(seconds=given.grace),
+            **more,
+        )
+
+    async def stop(self) -> None:
+        """Take no more work; what was begun has the seconds of `grace` to end."""
+        await asyncio.gather(*(worker.shutdown() for worker in self._workers), return_exceptions=True)
+
+    @activity.defn(name=ADVANCE)
+    async def advance(self, leg: Leg) -> Report:
+        """Go on with a conversation until nothing is left to do there."""
+        if activity.info().attempt > 1:
+            leg.tracked = False  # the worker before may have given work to delegates and not reported it
+        beating = asyncio.ensure_future(self._beat())
+        working = asyncio.ensure_future(self._legs.advance(leg))
+        try:
+            while not working.done():
+                try:
+                    await asyncio.wait([working])
+                except asyncio.CancelledError:
+                    await self._cancelled(leg.conversation)
+            return working.result()
+        finally:
+            beating.cancel()
+            working.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            activity.heartbeat()
+            await asyncio.sleep(self._settings.heartbeat / 4)
+
+    async def _cancelled(self, conversation: str) -> None:
+        """Look at the log again if the workflow asks for it; stop if another worker has the work, or this one ends."""
+        details = activity.cancellation_details()
+        if details is not None and details.cancel_requested and not (details.not_found or details.timed_out):
+            await self._legs.look(conversation)
+            return
+        await self._legs.abandon(conversation)
+        raise ApplicationError("the worker stopped before the leg was over", category=ApplicationErrorCategory.BENIGN)
