@@ -12,6 +12,7 @@ from changeover.engines.local.dispatcher import Dispatcher
 from changeover.engines.temporal.connection import QUIET, Connection
 from changeover.engines.temporal.shell import Call, Report
 from changeover.engines.temporal.shell import Leg as Asked
+from changeover.ids import parent_of
 from changeover.relay.claims import End
 from changeover.relay.commands import Command, RunChild
 from changeover.relay.result import head_of
@@ -27,6 +28,7 @@ class Leg:
 
     def __init__(self, asked: Asked, done: asyncio.Future[Report]) -> None:
         self.asked, self.done = asked, done
+        self.task: asyncio.Task[None] | None = None
         self.bell = asyncio.Event()
         """Set when commands in flight have changed."""
         self.moved = False
@@ -135,8 +137,11 @@ class Legs:
         return True
 
     def noticed(self, live: Conversation) -> None:
-        if self._legs and (leg := self._legs.get(live.state.id)) is not None:
-            leg.bell.set()
+        above: str | None = live.state.id
+        while above and self._legs:  # a conversation rests when all below it do
+            if (leg := self._legs.get(above)) is not None:
+                leg.bell.set()
+            above = parent_of(above)
 
     async def heard(self, live: Conversation) -> None:
         await self.dispatcher.waits.tell_if_resting(live)
@@ -156,7 +161,7 @@ class Legs:
         if leg is None:
             leg = Leg(asked, self.dispatcher.loop.create_future())
             self._legs[asked.conversation] = leg
-            self.dispatcher.soon(self._work(leg))
+            leg.task = self.dispatcher.begin(self._work(leg))
         return await asyncio.shield(leg.done)
 
     async def look(self, conversation: str) -> None:
@@ -165,18 +170,24 @@ class Legs:
             await self.dispatcher.go_on_with(conversation)
 
     async def abandon(self, conversation: str) -> None:
-        """Begin nothing more in a conversation, and release it: the work was given to another worker."""
-        live = self.dispatcher.conversations.cached(conversation)
-        leg = self._legs.pop(conversation, None)
-        if live is None or leg is None:
+        """Begin nothing more in a conversation, and release it: another worker goes on."""
+        leg, live = self._legs.pop(conversation, None), self.dispatcher.conversations.cached(conversation)
+        if leg is None:
             return
-        async with live.lock:
-            live.drop(lambda command: True)
-            if live.owned:
-                await self.dispatcher.log.release(conversation, live.known)
-                live.owned = False
-        if not leg.done.done():
-            leg.done.cancel()
+        leg.done.cancel()
+        if leg.task is not None:
+            leg.task.cancel()
+        if live is not None:
+            async with live.lock:
+                live.drop(lambda command: True)
+                if live.owned:
+                    now = self.dispatcher.directory.world.clock.now()
+                    await self.dispatcher.log.release(conversation, live.known, due=now)
+                    live.owned = False
+
+    async def abandon_all(self) -> None:
+        """Leave everything to other workers."""
+        await asyncio.gather(*(self.abandon(each) for each in list(self._legs)), return_exceptions=True)
 
     async def _work(self, leg: Leg) -> None:
         try:
@@ -205,6 +216,8 @@ class Legs:
             await dispatcher.go_on_with(id)
             dispatcher.listen(live)
             while not self._is_over(live):
+                if not live.lock.locked() and dispatcher.waits.parked(live):
+                    await dispatcher.waits.tell_if_resting(live)
                 await leg.bell.wait()
                 leg.bell.clear()
                 if leg.moved and not live.flight:
@@ -258,6 +271,6 @@ class Legs:
             )
             leg.below = {}
             del self._legs[id]
-            if live.awaited and not idle:
+            if live.awaited and not idle and state.parent not in self._legs:
                 dispatcher.follow(live)
         return report

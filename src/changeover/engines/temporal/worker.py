@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +16,7 @@ from changeover.engines.temporal.connection import Connection
 from changeover.engines.temporal.legs import Legs
 from changeover.engines.temporal.shell import ADVANCE, Leg, Report, Shell
 
-logger = logging.getLogger("changeover.engine")
+STOPPED = "the worker stopped before the leg was over"
 
 
 class TemporalWorker:
@@ -52,8 +51,11 @@ class TemporalWorker:
         )
 
     async def stop(self) -> None:
-        """Take no more work; what was begun has the seconds of `grace` to end."""
-        await asyncio.gather(*(worker.shutdown() for worker in self._workers), return_exceptions=True)
+        """Take no more work; what was begun has the seconds of `grace` to end, and is left to other workers then."""
+        stopping = asyncio.gather(*(worker.shutdown() for worker in self._workers), return_exceptions=True)
+        await asyncio.wait([stopping], timeout=self._settings.grace)
+        await self._legs.abandon_all()
+        await stopping
 
     @activity.defn(name=ADVANCE)
     async def advance(self, leg: Leg) -> Report:
@@ -68,6 +70,8 @@ class TemporalWorker:
                     await asyncio.wait([working])
                 except asyncio.CancelledError:
                     await self._cancelled(leg.conversation)
+            if working.cancelled():
+                raise ApplicationError(STOPPED, category=ApplicationErrorCategory.BENIGN)
             return working.result()
         finally:
             beating.cancel()
@@ -81,8 +85,8 @@ class TemporalWorker:
     async def _cancelled(self, conversation: str) -> None:
         """Look at the log again if the workflow asks for it; stop if another worker has the work, or this one ends."""
         details = activity.cancellation_details()
-        if details is not None and details.cancel_requested and not (details.not_found or details.timed_out):
+        asked = details is not None and details.cancel_requested
+        if asked and details and not (details.not_found or details.timed_out or details.worker_shutdown):
             await self._legs.look(conversation)
-            return
-        await self._legs.abandon(conversation)
-        raise ApplicationError("the worker stopped before the leg was over", category=ApplicationErrorCategory.BENIGN)
+        else:
+            await self._legs.abandon(conversation)
