@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, durable, large, models, page, queue, routing, server, trees, ui
+from bench import core, durable, large, models, page, queue, routing, server, telemetry, trees, ui
 from bench.grid import Grid
 from bench.measure import Figure
 from bench.peers import report
@@ -28,6 +28,7 @@ BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     **queue.BENCHES,
     "models": models.adapter,
     "routing": routing.routing,
+    "telemetry": telemetry.telemetry,
     "server": server.figures,
     "server-small": server.small,
     "teams": core.teams,

@@ -41,9 +41,11 @@ from changeover.inputs import (
     package_of,
     with_options,
 )
+from changeover.observe.diagram import course_of, plan_of
 from changeover.observe.experiment_results import verdicts
 from changeover.observe.hooks import TIMEOUT, Hook, Hooks, Observers
 from changeover.observe.logs import Narrator
+from changeover.observe.svg import Format, drawn
 from changeover.observe.telemetry import Telemetry, tracing_of
 from changeover.relay.claims import Submit
 from changeover.relay.declarations import Declaration, Declarations
@@ -271,6 +273,13 @@ class Team(Overseer, Generic[T_co]):
         self._declared, world = joined(self._declared, members, self._world)
         self._declare(world)
         self._engine.declare(self._watched(world))
+
+    async def graph(self, conversation: str | None = None, *, format: Format = "text") -> str:
+        """A drawing of the team, or of the handoffs of a `conversation`; `format` is "text", "mermaid" or "svg".
+        Raises ConversationNotFound."""
+        if conversation is None:
+            return drawn(plan_of(self.roster), format)
+        return drawn(course_of(conversation, self.roster.start, await self.handoffs(conversation)), format)
 
     def thinks(self, agent: str) -> bool:
         """True if an agent has a model; one whose tickets only other programs claim may have none."""

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from changeover import Agent, Function, Member, Person, Team, Variable, delegate, handoff, specialist, tool
+from changeover.errors import ConversationNotFound
 from changeover.observe.diagram import (
     Course,
     Plan,
@@ -185,6 +186,18 @@ async def test_a_rolled_back_handoff_is_drawn_as_returned_to_its_sender():
         drawn = course_text(course_of("c", "", await team.handoffs("c"))).splitlines()
     assert drawn[2:4] == ["triage", "  └─▶ billing: Yours. [RETURNED: a mistake]"]
     assert drawn[4:] == ["billing", "  └─▶ research: No, yours. [RETURNED: a mistake]", "research", "triage"]
+
+
+async def test_a_team_draws_itself_and_its_conversations():
+    script = {"triage": [hands_off("billing", "Yours.")], "billing": [says("Done.")]}
+    team = Team([Agent("triage"), Agent("billing")], model=ScriptedModel(script))
+    await team.run("Twice!", conversation="c")
+    assert (await team.graph()).startswith("triage (start)\n  └─ hands to  billing")
+    assert "└─▶ billing: Yours." in await team.graph("c")
+    assert (await team.graph(format="mermaid")).startswith("flowchart")
+    assert ET.fromstring(await team.graph("c", format="svg")) is not None
+    with pytest.raises(ConversationNotFound):
+        await team.graph("none")
 
 
 def test_a_delegate_that_a_person_answered_was_not_declined():

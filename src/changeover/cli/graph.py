@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from changeover.agent.roster import Roster
-    from changeover.observe.diagram import Course, Plan
+    from changeover.observe.diagram import Course
     from changeover.team import Team
 
 Format = Literal["text", "mermaid", "svg"]
@@ -53,10 +53,11 @@ def graph(
 def _team(address: str, format: Format, store: str | None) -> str:
     from changeover.cli.teams import STORE, load_team, working_team
     from changeover.observe.diagram import plan_of
+    from changeover.observe.svg import drawn
 
     if store is not None or address.partition(":")[0] == STORE:
-        return _drawn_plan(plan_of(asyncio.run(_united(working_team(address, store)[0]))), format)
-    return _drawn_plan(plan_of(load_team(address).roster), format)
+        return drawn(plan_of(asyncio.run(_united(working_team(address, store)[0]))), format)
+    return drawn(plan_of(load_team(address).roster), format)
 
 
 async def _united(team: Team) -> Roster:
@@ -78,21 +79,9 @@ def _course(id: str, format: Format, store: str | None) -> str:
     course = in_store(store, find)
     if course is None:
         raise Mistake(f"no conversation has the id {id!r}; a team is given as file.py:name or package.module:name")
-    return _drawn_course(course, format)
+    from changeover.observe.svg import drawn
 
-
-def _drawn_plan(plan: Plan, format: Format) -> str:
-    from changeover.observe.diagram import team_mermaid, team_text
-    from changeover.observe.svg import team_svg
-
-    return {"text": team_text, "mermaid": team_mermaid, "svg": team_svg}[format](plan)
-
-
-def _drawn_course(course: Course, format: Format) -> str:
-    from changeover.observe.diagram import course_mermaid, course_text
-    from changeover.observe.svg import course_svg
-
-    return {"text": course_text, "mermaid": course_mermaid, "svg": course_svg}[format](course)
+    return drawn(course, format)
 
 
 def _wrapped(text: str) -> str:

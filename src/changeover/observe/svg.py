@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from math import dist
+from typing import Literal
 
 from msgspec import Struct
 
-from changeover.observe.diagram import Course, Place, Plan, Step
+from changeover.observe.diagram import (
+    Course,
+    Place,
+    Plan,
+    Step,
+    course_mermaid,
+    course_text,
+    team_mermaid,
+    team_text,
+)
 from changeover.observe.layout import Point
 from changeover.observe.team_map import LETTER, LINE, PAD, PlacedArrow, PlacedMember, team_map
 
@@ -31,6 +41,16 @@ CROSS = (
     '<marker id="x" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8">'
     '<path d="M1 1L7 7M7 1L1 7" stroke="#b91c1c" stroke-width="1.5"/></marker></defs>'
 )
+
+
+Format = Literal["text", "mermaid", "svg"]
+
+
+def drawn(what: Plan | Course, format: Format) -> str:
+    """A team or a conversation in a format."""
+    if isinstance(what, Course):
+        return {"text": course_text, "mermaid": course_mermaid, "svg": course_svg}[format](what)
+    return {"text": team_text, "mermaid": team_mermaid, "svg": team_svg}[format](what)
 
 
 class Arrow(Struct, frozen=True):

@@ -10,17 +10,8 @@ from fastapi.responses import Response
 from msgspec import Struct
 
 from changeover.guards.rules import Rule
-from changeover.observe.diagram import (
-    Course,
-    Plan,
-    course_mermaid,
-    course_text,
-    described,
-    plan_of,
-    team_mermaid,
-    team_text,
-)
-from changeover.observe.svg import course_svg, team_svg
+from changeover.observe.diagram import Course, Plan, described, plan_of
+from changeover.observe.svg import drawn as drawing
 from changeover.observe.team_map import TeamMap, team_map
 from changeover.server.resource import Resource, Served
 from changeover.server.wire import JSON, Json, Page
@@ -58,11 +49,7 @@ def drawn(what: Plan | Course, format: Format) -> Response:
     """A team or a conversation, drawn."""
     if format == "json":
         return Json(what if isinstance(what, Course) else placed(what))
-    if isinstance(what, Course):
-        text = {"text": course_text, "mermaid": course_mermaid, "svg": course_svg}[format](what)
-    else:
-        text = {"text": team_text, "mermaid": team_mermaid, "svg": team_svg}[format](what)
-    return Response(text, media_type=MEDIA[format])
+    return Response(drawing(what, format), media_type=MEDIA[format])
 
 
 @resource.route("GET /graph", TeamMap, media=MEDIA_TYPES)
