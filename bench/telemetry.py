@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import Link, use_span
 
 from bench.core import run
 from bench.measure import Figure, alternated
@@ -35,8 +36,11 @@ async def telemetry() -> list[Figure]:
     on = off.on(None, telemetry=Telemetry(tracer_provider=provider, meter_provider=MeterProvider()))
 
     async def by_hand() -> None:
-        for _ in range(SPANS):
-            tracer.start_span("by hand", attributes=ATTRIBUTES).end()
+        above = tracer.start_span("by hand", attributes=ATTRIBUTES)
+        for _ in range(SPANS - 1):
+            with use_span(above):
+                tracer.start_span("by hand", attributes=ATTRIBUTES, links=[Link(above.get_span_context())]).end()
+        above.end()
 
     found = await alternated(
         {"off": (lambda: run(off, HOPS), 40), "on": (lambda: run(on, HOPS), 40), "hand": (by_hand, 40)}
