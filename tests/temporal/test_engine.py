@@ -18,7 +18,7 @@ from changeover.errors import EngineError, MisconfiguredError
 from changeover.relay.engine import EngineFactory
 from changeover.relay.events import HandoffReturned
 from changeover.stream import RunFinished, TextDelta
-from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
+from changeover.testing import Reply, ScriptedModel, calls, delegates, hands_off, says
 from tests.public_api import soon
 from tests.stories.book import STORIES, Stage
 
@@ -26,7 +26,7 @@ LEASE = 3.0
 HISTORIES = Path(__file__).with_name("histories")
 
 
-def desk(url: str, engine: EngineFactory | None, **script: Any) -> Team:
+def desk(url: str, engine: EngineFactory | None, **script: list[Any]) -> Team:
     """Triage hands over to billing."""
     script = script or {"triage": [hands_off("billing", "Charged twice.")], "billing": [says("Sent back.")] * 20}
     return Team(
@@ -133,15 +133,16 @@ async def test_an_agent_is_served_by_its_own_worker_and_the_others_by_the_defaul
 
 
 async def test_deltas_of_a_worker_reach_the_reader_in_another_engine(postgres: str, temporal: Callable[..., Temporal]):
-    async def hand_over(messages: Any) -> Any:
-        """Hand over once the worker's store knows that the conversation is read."""
+    async def play(agent: str, messages: Any, tools: Any) -> Reply:
+        """Triage hands over once the worker's store knows that the conversation is read."""
         assert await soon(wanted, 30)
-        return hands_off("billing")
+        return hands_off("billing") if agent == "triage" else says("Sent back.")
 
     async def wanted() -> bool:
         return worker.log.deltas.wanted("c1")
 
-    worker = desk(postgres, temporal(), triage=hand_over, billing=[says("Sent back.")])
+    members = [Agent("triage"), Agent("billing")]
+    worker = Team(members, model=ScriptedModel(play), store=Store(postgres, lease=LEASE), engine=temporal())
     async with worker, desk(postgres, temporal(worker=False)) as asking:
         items = [item async for item in asking.stream("I was charged twice!", conversation="c1")]
     assert isinstance(items[-1], RunFinished)
