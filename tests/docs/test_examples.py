@@ -1,8 +1,11 @@
 """The examples run as their docstrings say, from the project's root, and show what they promise."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,10 +16,17 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 def shown(name: str) -> list[str]:
     """The lines that an example prints, without their indent, and nothing on standard error."""
-    command = [sys.executable, "-W", "error", f"examples/{name}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=50, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    command, pipe = [sys.executable, "-W", "error", f"examples/{name}"], subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=pipe, stderr=pipe, encoding="utf-8", start_new_session=True
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=50)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # workers that an example started, if it did not come to its end
+    assert (process.returncode, errors) == (0, "")
+    return [line.strip() for line in output.splitlines() if line.strip()]
 
 
 def test_a_pipeline_goes_through_its_steps_in_order():
