@@ -10,11 +10,12 @@ import pytest
 
 from changeover import Agent, Limits, Reject, Team, delegate, handoff
 from changeover.guards.guard import Deny
-from changeover.observe.chain import chain_of
+from changeover.observe.chain import Chain, chain_of
 from changeover.observe.lanes import Drawing, PlacedHop, drawing_of
 from changeover.protocol import Rejected
-from changeover.relay.events import Entry
-from changeover.relay.history import recorded
+from changeover.relay.events import Entry, UserSpoke
+from changeover.relay.history import fold_recorded, recorded
+from changeover.relay.state import State
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, fails, hands_off, says
 from tests.upgrade.write_golden import GOLDEN, Kept, entry_of
 
@@ -209,3 +210,21 @@ def test_every_recorded_log_can_be_drawn(path: Any):
         drawing = drawing_of(chain_of(recorded(entries)))
         sound(drawing)
         assert {edge.source for edge in drawing.edges} <= {hop.id for hop in drawing.hops}
+
+
+def test_the_current_hop_is_always_that_of_the_active_agent():
+    """Code that offers packages has a hop, and is no agent: logs with packages are left out."""
+    lines = [line for path in GOLDEN.glob("*.jsonl") for line in path.read_bytes().splitlines()]
+    logs = [[entry_of(each) for each in msgspec.json.decode(line, type=Kept).entries] for line in lines]
+    compared = 0
+    for entries in logs:
+        if any(isinstance(event, UserSpoke) and event.package for entry in entries for event in entry.events):
+            continue
+        chain, state = Chain(), State(entries[0].conversation)
+        for entry in entries:
+            for item in fold_recorded(state, entry):
+                chain.add(item)
+            current = chain.strands[state.id].current
+            assert (current.agent if current else "") == state.agent, entry
+            compared += 1
+    assert compared > 1_500

@@ -38,10 +38,11 @@ export class Conversation {
     this.variables = variables;
   }
 
-  // A delegate begins with what its sender knows: nothing is new, and who set it stays the same.
-  inherit({ artifacts = {}, workflow_state: workflow = {} }) {
-    const known = this.above?.setBy ?? {};
-    Object.assign(this, { artifacts, workflow, before: this.variables, setBy: { ...this.setBy, ...known } });
+  // A delegate begins with what its sender knows: nothing is new. Who set it stays the same; the sender set the rest.
+  inherit(variables, { sender, artifacts = {}, workflow_state: workflow = {} }, event) {
+    if (this.above && !Object.keys(this.variables).length) Object.assign(this, { variables: this.above.variables, setBy: this.above.setBy });
+    this.set(variables, { ...event, agent: sender });
+    Object.assign(this, { artifacts, workflow, before: variables });
   }
 
   // Updates of the calls of one turn hold in the order of the calls, whichever call ends first.
@@ -101,7 +102,8 @@ const FOLD = {
     c.inbox.delete(d.run);
     Object.assign(c, { run: d.run, fault: null });
     c.before = c.variables;
-    c.set(joined(c.variables, spoken.context), e);
+    const variables = joined(c.variables, spoken.context);
+    if (!spoken.given) c.set(variables, e);
     if (spoken.package) {
       Object.assign(c, { task: c.position, turn: null });
       c.artifacts = joined(c.artifacts, spoken.package.context?.artifacts);
@@ -111,7 +113,7 @@ const FOLD = {
       return;
     }
     Object.assign(c, { agent: d.agent, task: c.position, turn: null });
-    if (spoken.given) c.inherit(spoken.given);
+    if (spoken.given) c.inherit(variables, spoken.given, e);
     c.think(e);
   },
   run_resumed(c, e) {
