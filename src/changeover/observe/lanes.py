@@ -46,7 +46,7 @@ class Size(Struct, frozen=True):
 
 
 COMPACT = Size(104, 34, 40, 22, True)
-ROOMY = Size(150, 46, 64, 44)
+ROOMY = Size(150, 46, 64, 36)
 CLOSE = Size(150, 46, 64, 20)
 
 

@@ -1,9 +1,9 @@
 // The rail: who of the team works now, and the context variables with what the current agent changed.
 import { BUSY, contextOf } from "../events.js";
-import { byId, h } from "../dom.js";
+import { inPath } from "../api.js";
+import { byId, h, root } from "../dom.js";
 import { plural, value } from "../format.js";
 import { avatar, hueOf, named } from "../team.js";
-
 
 function workOf(tree) {
   const working = new Map();
@@ -29,6 +29,8 @@ export function showRail(agents, tree) {
   if (team.dataset.shown === shown) return;
   team.dataset.shown = shown;
   team.replaceChildren(...agents.map((each) => member(each, each.id === first?.agent, working.get(each.id) ?? 0)));
+  byId("run").hidden = !first;
+  if (first) byId("run").href = `${root}/runs/${inPath(first.id)}`;
   const rows = first ? contextOf(first) : [];
   byId("known").textContent = rows.length ? String(rows.length) : "";
   context.replaceChildren(rows.length ? h("table", {}, h("caption", { class: "vh" }, plural(rows.length, "variable")), h("tbody", {}, rows.map(row))) : h("p", { class: "meta" }, "Variables that travel with handoffs appear here."));

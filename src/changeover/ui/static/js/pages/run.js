@@ -101,9 +101,9 @@ class RunPage {
     this.step = index;
     this.#following = index === last;
     const seconds = event.at - events[0].at;
-    this.scrubber.show(index, `${index + 1} / ${last + 1}  ${clock(seconds)}`);
-    this.chain.show(event.seq, event.conversation);
     this.waterfall.show(event.seq);
+    this.chain.show(event.seq, event.conversation);
+    this.scrubber.show(index, `${index + 1} / ${last + 1}  ${clock(seconds)}`);
     showContext(byId("context"), frameOf, { hopAt: (...event) => this.chain.hopAt(...event), go: (seq) => this.goTo(seq), root: id });
     byId("step").textContent = `after step ${index + 1}`;
   }

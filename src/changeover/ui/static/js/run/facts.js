@@ -1,10 +1,8 @@
 // The facts of a run: who, when, how long, what it cost, and how much of its limits it used.
 import { h } from "../dom.js";
-import { day, took } from "../format.js";
+import { day, money, took } from "../format.js";
 
 export const STATUSES = { running: "Running", waiting: "Waiting", pending: "In the queue", completed: "Completed", failed: "Failed", cancelled: "Cancelled", idle: "Idle" };
-
-export const money = (dollars) => (dollars === 0 ? "$0" : dollars < 0.01 ? `$${dollars.toPrecision(2)}` : `$${dollars.toFixed(dollars < 1 ? 3 : 2)}`);
 
 // The seconds in which at least one of these spans was under way.
 function covered(spans, now) {
@@ -65,7 +63,7 @@ export function showFacts(box, page) {
     found.rejected > 0 && fact("Failed handoffs", String(found.rejected)),
     fact("Agents", String(found.agents)),
     fact("Tokens", found.tokens.toLocaleString("en")),
-    fact("Cost", found.cost === null ? "unknown" : money(found.cost), found.cost === null ? { class: "text" } : {}),
+    fact("Cost", money(found.cost), found.cost === null ? { class: "text" } : {}),
     found.latency !== null && fact("Handoff latency", `${took(found.latency)} avg`),
     found.errors > 0 && fact("Errors", String(found.errors)),
     limits.length > 0 && h("div", { class: "limits" }, h("dt", {}, found.runs > 1 ? "Limits of the last run" : "Limits"), h("dd", {}, limits.map(({ name, used, of }) => h("span", { class: used >= of ? "bad" : "" }, `${used.toLocaleString("en")} of ${of.toLocaleString("en")} ${name}`)))),

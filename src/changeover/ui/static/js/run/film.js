@@ -19,14 +19,19 @@ export class Film {
 
   // The index of the last event up to `seq`.
   indexOf(seq) {
-    let [low, high] = [0, this.events.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.events[middle].seq <= seq) low = middle + 1;
-      else high = middle;
-    }
-    return low - 1;
+    return lastUpTo(this.events, seq);
   }
+}
+
+// The index of the last of these, which are sorted, up to `seq`.
+export function lastUpTo(sorted, seq) {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle].seq <= seq) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
 }
 
 export function filmOf(events) {

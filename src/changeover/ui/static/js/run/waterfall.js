@@ -2,6 +2,7 @@
 import { h, icon, keyed, s } from "../dom.js";
 import { cut, took } from "../format.js";
 import { hueOf, named } from "../team.js";
+import { lastUpTo } from "./film.js";
 import { Axis } from "./spans.js";
 
 export const FILTERS = {
@@ -19,6 +20,7 @@ const MARGIN = 8;
 
 export class Waterfall {
   #list = []; // {key, rev, seq, until, make} of all rows
+  #turns = []; // {seq, index} of the begin and the end of each row; of several at once the first row comes last
   #from = 0;
   #marked = null;
   #open = new Set(); // delegates whose own spans are shown
@@ -42,12 +44,14 @@ export class Waterfall {
     this.box.classList.toggle("raw", raw);
     this.axisBox.hidden = raw;
     this.#list = raw ? events.map((event) => ({ key: `raw ${event.seq}`, rev: 0, seq: event.seq, until: event.seq, make: () => rawRow(event) })) : this.#rows();
+    this.#turns = this.#list.flatMap(({ seq, until }, index) => [{ seq, index }, { seq: until, index }]).sort((a, b) => a.seq - b.seq || b.index - a.index);
     this.#slide(this.#from);
   }
 
   #rows() {
     const axis = new Axis(this.spans, this.now);
     const scale = axis.length.toPrecision(3);
+    this.box.style.setProperty("--tick", `${axis.ticks[1]?.place ?? 100}%`);
     this.axisBox.replaceChildren(s("svg", { "aria-hidden": "true" }, axis.ticks.map(({ seconds, place }) => [s("line", { x1: `${place}%`, x2: `${place}%`, y1: 18, y2: "100%" }), s("text", { x: `${place}%`, y: 12 }, Number.isInteger(seconds) && seconds < 60 ? `${seconds} s` : took(seconds))])));
     return this.spans.filter((span) => this.#isShown(span)).map((span) => ({
       key: span.key, seq: span.seq, until: span.until, make: () => this.#row(span, axis),
@@ -107,28 +111,28 @@ export class Waterfall {
   // Fade the rows that come later than `seq`, and mark the one under way. Only rows that change are touched.
   show(seq) {
     this.seq = seq;
-    let [at, latest] = [-1, -1];
-    this.#list.forEach((row, index) => {
-      const reached = row.seq > seq ? -1 : row.until <= seq ? row.until : row.seq;
-      if (reached > latest) [at, latest] = [index, reached];
-    });
+    const at = this.#turns[lastUpTo(this.#turns, seq)]?.index ?? -1;
     const last = this.#from + WINDOW;
     const outside = at < this.#from + MARGIN ? this.#from > 0 : at >= last - MARGIN && last < this.#list.length;
     if (outside) this.#slide(at - WINDOW / 2);
-    else this.#fade();
-    this.#mark(this.#list[at]?.element ?? null);
+    const row = this.#list[at]?.element ?? null;
+    const moved = row !== this.#marked || !row?.classList.contains("now");
+    if (row && moved) this.#reveal(row); // asks for places, which is cheap only before something changes
+    if (!outside) this.#fade();
+    if (moved) this.#mark(row);
   }
 
-  #mark(row) {
-    if (row === this.#marked && row?.classList.contains("now")) return;
-    this.#marked?.classList.remove("now");
-    this.#marked = row;
-    if (!row) return;
-    row.classList.add("now");
+  #reveal(row) {
     const box = this.box.parentElement;
     const [top, bottom] = [row.offsetTop - 40, row.offsetTop + row.offsetHeight];
     if (top < box.scrollTop) box.scrollTop = top;
     else if (bottom > box.scrollTop + box.clientHeight) box.scrollTop = bottom - box.clientHeight;
+  }
+
+  #mark(row) {
+    this.#marked?.classList.remove("now");
+    this.#marked = row;
+    row?.classList.add("now");
   }
 }
 
