@@ -100,7 +100,7 @@ def origins(entries: list[Entry]) -> list[dict[str, Any]]:
             made = {"seq": change.seq, "agent": change.agent, "conversation": change.conversation}
             for after in found[change.seq - 1 :]:
                 after.pop(flow.name, None)
-                after |= {} if change.effect == "removed" else {flow.name: made}
+                after.update({} if change.effect == "removed" else {flow.name: made})
     return found
 
 

@@ -274,6 +274,8 @@ def test_the_list_leads_to_the_run_and_the_run_to_the_chat(person: Person, serve
     expect(page.locator("nav [aria-current]")).to_have_text("Runs")
     page.get_by_role("link", name="Open chat").click()
     person.reads("Nineteen kites.")
+    page.get_by_role("link", name="Open run").click()
+    expect(page.locator("#title")).to_have_text("Nineteen kites.")
 
 
 def test_a_run_that_does_not_exist_says_so(person: Person):
