@@ -1,7 +1,7 @@
 // The context at a step: each variable, what the current hop changed, and the hop that set it.
 import { contextOf } from "../events.js";
-import { h } from "../dom.js";
-import { plural, value } from "../format.js";
+import { h, keyed } from "../dom.js";
+import { value } from "../format.js";
 import { avatar, named } from "../team.js";
 
 function row({ name, value: given, change, was, seq, agent, conversation }, { hopAt, go }) {
@@ -15,14 +15,26 @@ function row({ name, value: given, change, was, seq, agent, conversation }, { ho
 
 const list = (title, found) => Object.keys(found).length > 0 && [h("h3", {}, title), h("table", {}, h("tbody", {}, Object.entries(found).map(([name, each]) => h("tr", {}, h("th", { scope: "row" }, h("bdi", {}, name)), h("td", {}, h("bdi", { class: "val" }, value(each)))))))];
 
+const same = (some, others) => others && some.every((each, index) => each === others[index]);
+
+// Only what another step changes is made again: rows are known by the event that set them.
 export function showContext(box, frame, where) {
-  const shown = [frame.conversation, frame.variables, frame.before, frame.artifacts, frame.workflow];
-  if (box.shown && shown.every((each, index) => each === box.shown[index])) return; // the same objects: nothing changed
+  const around = [frame.conversation, frame.agent, frame.artifacts, frame.workflow];
+  const shown = [...around, frame.variables, frame.before];
+  if (same(shown, box.shown)) return;
+  const rows = contextOf(frame).map((each) => ({ ...each, key: each.name, rev: `${each.seq} ${each.change}` }));
+  const body = same(around, box.shown) && box.querySelector(".variables tbody");
   box.shown = shown;
-  const rows = contextOf(frame);
+  if (body && rows.length) keyed(body, rows, (each) => row(each, where));
+  else fill(box, frame, rows, where);
+}
+
+function fill(box, frame, rows, where) {
+  const body = h("tbody");
+  keyed(body, rows, (each) => row(each, where));
   box.replaceChildren(...[
     frame.conversation !== where.root && h("p", { class: "meta of" }, "of the delegate ", named(frame.agent)),
-    rows.length ? h("table", {}, h("caption", { class: "vh" }, plural(rows.length, "variable")), h("tbody", {}, rows.map((each) => row(each, where)))) : h("p", { class: "meta none" }, "No variables yet: they appear when a caller, a handoff or a tool sets them."),
+    rows.length ? h("table", { class: "variables" }, h("caption", { class: "vh" }, "Variables"), body) : h("p", { class: "meta none" }, "No variables yet: they appear when a caller, a handoff or a tool sets them."),
     list("Artifacts", frame.artifacts), list("Workflow", frame.workflow),
   ].flat().filter(Boolean));
 }
