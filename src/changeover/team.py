@@ -159,7 +159,7 @@ class Team(Overseer, Generic[T_co]):
 
     def _set_up(self, world: World, watch: Callable[[World], World] | None = None) -> None:
         declared, self._watch = self._declared, watch
-        self._tracing = tracing_of(declared.telemetry, self._opened)
+        self._tracing = tracing_of(declared.telemetry, self._opened, lambda: self._log)
         self._declare(world)
         world = self._watched(world)
         self._editions = Editions(world, self._united)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from changeover.errors import MisconfiguredError
 from changeover.observe import semconv as names
+from changeover.observe.readings import READINGS, SPREADS, Watch
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 SCOPE = "changeover"
 OF_HANDOFFS = (names.SENDER, names.RECEIVER, names.MODE, names.OUTCOME)
 """Attributes of handoffs that are labels: as many values as the team has members."""
+ATTRIBUTES = {"agent": names.AGENT_ID, "sender": names.SENDER, "receiver": names.RECEIVER, "limit": names.LIMIT}
+"""The attributes by the labels of readings."""
 
 
 class Instruments:
@@ -24,7 +27,7 @@ class Instruments:
     def __init__(self, provider: MeterProvider | None) -> None:
         from opentelemetry import metrics
 
-        meter = (provider or metrics.get_meter_provider()).get_meter(SCOPE)
+        meter = self._meter = (provider or metrics.get_meter_provider()).get_meter(SCOPE)
         self._runs = meter.create_counter(names.RUNS_METRIC, "{run}", "Runs that ended.")
         self._handoffs = meter.create_counter(names.HANDOFFS_METRIC, "{handoff}", "Handoffs that were answered.")
         self._latency = meter.create_histogram(names.LATENCY_METRIC, "s", "From the offer to the answer.")
@@ -32,6 +35,15 @@ class Instruments:
         self._tokens = meter.create_histogram(names.TOKENS_METRIC, "{token}", "Tokens that a call read or wrote.")
         self._calls = meter.create_histogram(names.DURATION_METRIC, "s", "How long a call took.")
         self._cost = meter.create_counter(names.COST_METRIC, "USD", "Known cost of calls.")
+
+    def watch(self, watch: Watch) -> None:
+        """Let the meter read the figures that no span has, whenever it exports."""
+        make = {"counter": self._meter.create_observable_counter, "gauge": self._meter.create_observable_gauge}
+        for name, each in READINGS.items():
+            make[each.kind](f"{SCOPE}.{name}", [_observer(watch, name, each.labels)], each.unit, each.about)
+        for name, (about, unit, _) in SPREADS.items():  # no meter reads a histogram: its count and sum are counters
+            make["counter"](f"{SCOPE}.{name}.count", [_observer(watch, f"{name}.count")], "", about)
+            make["counter"](f"{SCOPE}.{name}.sum", [_observer(watch, f"{name}.sum")], unit, about)
 
     def count(self, attributes: Mapping[str, Any], seconds: float, error: str) -> None:
         """Count a run, a handoff or a wait that ended."""
@@ -57,6 +69,19 @@ class Instruments:
                 self._tokens.record(attributes[name], {**labels, names.TOKEN_TYPE: kind})
         if cost := attributes.get(names.COST):
             self._cost.add(cost, labels)
+
+
+def _observer(
+    watch: Watch, name: str, labels: tuple[str, ...] = ()
+) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    from opentelemetry.metrics import Observation
+
+    by = [ATTRIBUTES[label] for label in labels]
+
+    def observe(_: CallbackOptions) -> Iterable[Observation]:
+        return [Observation(value, dict(zip(by, at, strict=True))) for at, value in watch.values(name).items()]
+
+    return observe
 
 
 def providers_of_environment() -> tuple[Any, Any] | None:

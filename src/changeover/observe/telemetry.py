@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakMethod
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +17,7 @@ from changeover.messages import Reply
 from changeover.observe import semconv as names
 from changeover.observe.instruments import SCOPE, Instruments, providers_of_environment
 from changeover.observe.logs import redacted
+from changeover.observe.readings import Snapshot, Watch, snapshot
 from changeover.observe.trace import FinishedSpan, Trace
 from changeover.relay.history import recorded as history
 from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome, World
@@ -57,19 +59,22 @@ def telemetry_of_environment() -> Telemetry | None:
     return Telemetry(tracer_provider=found[0], meter_provider=found[1]) if found else None
 
 
-def tracing_of(declared: bool | Telemetry | None, log: Callable[[], Log]) -> Tracing | None:
-    """What makes the spans of a team; None without telemetry."""
+def tracing_of(
+    declared: bool | Telemetry | None, log: Callable[[], Log], current: Callable[[], Log | None]
+) -> Tracing | None:
+    """What makes the spans of a team; None without telemetry. `log` opens the log, `current` gives it if it is open."""
     if not declared:
         return None
-    return Tracing(declared if isinstance(declared, Telemetry) else Telemetry(), log)
+    return Tracing(declared if isinstance(declared, Telemetry) else Telemetry(), log, current)
 
 
 class Tracing:
     """Makes the spans of a team: of what is recorded as its observer, of calls of models and tools while they run."""
 
-    def __init__(self, settings: Telemetry, log: Callable[[], Log]) -> None:
-        self._settings, self._log = settings, log
+    def __init__(self, settings: Telemetry, log: Callable[[], Log], current: Callable[[], Log | None]) -> None:
+        self._settings, self._log, self._current = settings, log, current
         self._pen: _Pen | None = None
+        self._world: World | None = None
         self._traces: dict[str, Trace] = {}
 
     @property
@@ -77,10 +82,17 @@ class Tracing:
         """Writes the spans; made when it is first needed, so that the program may set its provider after the team."""
         if self._pen is None:
             self._pen = _Pen(self._settings)
+            look = WeakMethod(self._look)  # a meter lives longer than a team
+            self._pen.instruments.watch(Watch(lambda: there() if (there := look()) else None))
         return self._pen
+
+    def _look(self) -> Coroutine[Any, Any, Snapshot] | None:
+        world, log = self._world, self._current()
+        return snapshot(log, world.roster.seats.keys(), world.clock.now()) if world and log else None
 
     def watched(self, world: World) -> World:
         """The world with models and toolkits whose calls have spans."""
+        self._world = world
         return replace(
             world,
             trace=self.begin,
@@ -210,7 +222,7 @@ class _Pen:
         provider = settings.tracer_provider or trace.get_tracer_provider()
         self._tracer = provider.get_tracer(SCOPE)
         self._ids = _Ids.of(self._tracer)
-        self._instruments = Instruments(settings.meter_provider)
+        self.instruments = Instruments(settings.meter_provider)
 
     def begin(self) -> str:
         """The place of the current span, else the beginning of a trace; empty if nothing records spans."""
@@ -244,14 +256,14 @@ class _Pen:
             made.set_attribute(names.ERROR_TYPE, span.error)
             made.set_status(self._api.StatusCode.ERROR, span.error)
         made.end(_ns(span.end))
-        self._instruments.count(attributes, span.end - span.start, span.error)
+        self.instruments.count(attributes, span.end - span.start, span.error)
 
     def call(self, name: str, above: str, attributes: dict[str, Any]) -> Call:
         """The span of a call that begins now."""
         trace, parent, _ = split_trace(above)
         kind = self._api.SpanKind.CLIENT if attributes[names.OPERATION] == names.CHAT else self._api.SpanKind.INTERNAL
         span = self._tracer.start_span(name, self._below(trace, parent), kind, attributes)
-        return Call(span, self._settings, self._instruments)
+        return Call(span, self._settings, self.instruments)
 
     def _place(self, trace: str, span: str) -> SpanContext:
         flags = self._api.TraceFlags(self._api.TraceFlags.SAMPLED)

@@ -1,8 +1,16 @@
-"""Health: what a store says about itself."""
+"""Health: what a store says about itself, and the traffic of this process with it."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from bisect import bisect_left
+from collections import Counter
+
+from msgspec import Struct, field
+
+SIZES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0)
+"""Upper bounds of the sizes of batches."""
+LAGS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
+"""Upper bounds of the writer's lag, in seconds."""
 
 
 class LiveProcess(Struct, frozen=True):
@@ -31,3 +39,43 @@ class StoreHealth(Struct, frozen=True, kw_only=True):
     """Conversations with outstanding work that no process works on."""
     processes: tuple[LiveProcess, ...] = ()
     """Those that are alive, the oldest first."""
+
+
+class Spread:
+    """How many values lie up to each bound, and their sum."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds, self.total = bounds, 0.0
+        self.counts = [0] * (len(bounds) + 1)
+        """The last one counts the values above all bounds."""
+
+    def add(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+
+class Traffic(Struct):
+    """What this process did with a store since it opened it. The store counts; others only read."""
+
+    appends: int = 0
+    """Entries that were recorded."""
+    batches: Spread = field(default_factory=lambda: Spread(SIZES))
+    """Entries per transaction; none in memory, where each entry is recorded by itself."""
+    lag: Spread = field(default_factory=lambda: Spread(LAGS))
+    """Seconds from the request of a batch's oldest entry to its commit."""
+    claims: Counter[str] = field(default_factory=Counter)
+    """Tickets that were claimed, by agent."""
+    leases_lost: Counter[str] = field(default_factory=Counter)
+    """Claims whose lease ran out, by agent; the process that frees the ticket counts it."""
+    readers: int = 0
+    """Clients of a server in this process that follow conversations now."""
+
+    def note_batch(self, entries: int, seconds: float) -> None:
+        """Count a transaction of so many entries, the oldest of which was asked for so long ago."""
+        self.appends += entries
+        self.batches.add(entries)
+        self.lag.add(seconds)

@@ -19,7 +19,7 @@ from changeover.handoffs.strategies import Strategy
 from changeover.messages import File, Message, Reply, own_messages
 from changeover.relay.declarations import Declarations
 from changeover.relay.events import Entry, Event
-from changeover.relay.health import StoreHealth
+from changeover.relay.health import StoreHealth, Traffic
 from changeover.relay.lists import Lists
 from changeover.relay.queue import Claim, Queue, Workers
 from changeover.relay.stream import Delta, Deltas, Recorded
@@ -343,6 +343,11 @@ class Log(Protocol):
     @property
     def workers(self) -> Workers:
         """The workers that claim tickets."""
+        ...
+
+    @property
+    def traffic(self) -> Traffic:
+        """What this process did with the store, for metrics."""
         ...
 
     async def health(self) -> StoreHealth:

@@ -274,19 +274,15 @@ class Live:
         """Set while no client is connected."""
         self._left.set()
 
-    @property
-    def readers(self) -> int:
-        """Clients that are connected."""
-        return len(self._outboxes)
-
     @contextmanager
     def connected(self, token: str = "") -> Iterator[Outbox]:
         """The outbox of a client, for as long as it is connected and the token with this id holds. Raises Problem if
         the server stops."""
         if self.stopping:
             raise Problem(503, "the server stops", kind="stopping")
-        outbox = Outbox()
+        outbox, traffic = Outbox(), self._log().traffic
         self._outboxes[outbox] = token
+        traffic.readers += 1
         self._left.clear()
         if token and self._vetting is None:
             self._vetting = asyncio.ensure_future(self._vet())
@@ -294,6 +290,7 @@ class Live:
             yield outbox
         finally:
             del self._outboxes[outbox]
+            traffic.readers -= 1
             if not self._outboxes:
                 self._left.set()
             if self._vetting is not None and not any(self._outboxes.values()):

@@ -21,7 +21,7 @@ from changeover.errors import EngineError
 from changeover.facts import ApprovalRequest, RunResult
 from changeover.relay.declarations import Declarations
 from changeover.relay.events import Entry
-from changeover.relay.health import StoreHealth
+from changeover.relay.health import StoreHealth, Traffic
 from changeover.relay.lists import Lists
 from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
 from changeover.relay.projection.rows import Rows
@@ -105,6 +105,10 @@ class PassingLog:
     @property
     def epoch(self) -> int:
         return self._log.epoch
+
+    @property
+    def traffic(self) -> Traffic:
+        return self._log.traffic
 
     @property
     def queue(self) -> Queue:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Annotated, Literal
 
-from fastapi import Query, Request
+from fastapi import Query
 from fastapi.responses import Response
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -14,6 +14,7 @@ from changeover.faults import Circuit
 from changeover.observe.metrics import AgentMetrics, Metrics, PairMetrics
 from changeover.observe.periods import Period
 from changeover.observe.prometheus import Scrape, exposition
+from changeover.observe.readings import snapshot
 from changeover.server.resource import Id, Resource, Served, Who, audited, seen
 from changeover.server.resources.agents import known_agent
 from changeover.server.resources.conversations import NOT_FOUND
@@ -82,28 +83,24 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @resource.route("GET /metrics", Figures, media=(JSON, "text/plain"))
-async def read_metrics(request: Request, team: Served, window: Window = None, format: Format = "json") -> Response:
+async def read_metrics(team: Served, window: Window = None, format: Format = "json") -> Response:
     """Figures of handoffs by agent and by pair."""
     if format == "prometheus":
-        return Response(exposition(await _scrape(team, request.app.state.live.readers)), media_type=TEXT)
+        return Response(exposition(await _scrape(team)), media_type=TEXT)
     found = await team.metrics(window)
     pairs = [FromTo(**asdict(each), sender=sender, receiver=to) for (sender, to), each in found.pairs.items()]
     named = {name: getattr(found, name) for name in Metrics.__struct_fields__}
     return Json(Figures(**(named | {"pairs": pairs})))
 
 
-async def _scrape(team: Team, readers: int) -> Scrape:
+async def _scrape(team: Team) -> Scrape:
     now = team.clock.now()
     courses = [course async for page in team.log.lists.measures.courses(-inf, now) for course in page]
     return Scrape(
         await team.metrics(),
         courses,
-        await team.log.queue.tickets(),
         await team.log.approvals(team.name),
-        await team.breakers(),
-        team.roster.seats.keys(),
-        readers,
-        now,
+        await snapshot(team.log, team.roster.seats.keys(), now),
     )
 
 

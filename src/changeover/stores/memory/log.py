@@ -15,7 +15,7 @@ from changeover.errors import Conflict, ConversationNotFound, UnderWay
 from changeover.facts import ApprovalRequest
 from changeover.ids import below
 from changeover.relay.events import Entry
-from changeover.relay.health import StoreHealth
+from changeover.relay.health import StoreHealth, Traffic
 from changeover.relay.ports import Circuits, Head, Reserve, Spending
 from changeover.relay.projection.admission import CLAIMABLE, UNFINISHED, UNSPENT, Tally, about_tickets, forgotten
 from changeover.relay.projection.approvals import PendingApprovals
@@ -73,7 +73,8 @@ class MemoryLog:
         self._spent: dict[str, list[tuple[Entry, tuple[Spending, ...]]]] = {}
         """The spending of ended runs by conversation, each with the entry that ended the run."""
         self._pending = PendingApprovals()
-        self._queue = MemoryQueue(self._lock, now)
+        self.traffic = Traffic()
+        self._queue = MemoryQueue(self._lock, now, self.traffic)
         self._contexts = MemoryTable(CONTEXTS, self._lock)
         self._measures = MemoryTable(MEASURES, self._lock)
         self._breakers = MemoryBreakers(self._lock)
@@ -123,6 +124,7 @@ class MemoryLog:
             if circuits is not None or reserve is not None:
                 self._admit(entry, reserve, circuits)
             self._causes[cause] = end
+            self.traffic.appends += 1
             if entries is None:
                 self._entries[conversation] = [entry]
             else:

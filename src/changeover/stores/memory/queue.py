@@ -12,6 +12,7 @@ from math import inf
 from msgspec.structs import replace
 
 from changeover.facts import Ticket
+from changeover.relay.health import Traffic
 from changeover.relay.ports import Head
 from changeover.relay.projection.admission import lost
 from changeover.relay.queue import SPACING, Bell, Claim, Queued, Take, Taken
@@ -118,8 +119,8 @@ class Line:
 class MemoryQueue:
     """Tickets in memory. The lock is the log's: an entry and its changes of tickets are recorded together."""
 
-    def __init__(self, lock: threading.Lock, now: Callable[[], float]) -> None:
-        self._lock, self._now = lock, now
+    def __init__(self, lock: threading.Lock, now: Callable[[], float], traffic: Traffic) -> None:
+        self._lock, self._now, self._traffic = lock, now, traffic
         self._slots: dict[str, Slot] = {}
         self._lines: dict[tuple[str, str], Line] = {}
         """The waiting tickets of each agent, by team and agent."""
@@ -253,6 +254,7 @@ class MemoryQueue:
         slot.owner = token
         self._hold(slot, lease)
         self._count(slot, slot.attempts + 1)
+        self._traffic.claims[slot.ticket.agent] += 1
         return Taken(slot.ticket, token, slot.attempts)
 
     def _hold(self, slot: Slot, lease: float) -> None:
@@ -290,6 +292,7 @@ class MemoryQueue:
             lease = heappop(self._leases)
             if _is_current(lease):
                 lease[2].clear_owner()
+                self._traffic.leases_lost[lease[2].ticket.agent] += 1
                 self._line_up(lease[2])
 
 

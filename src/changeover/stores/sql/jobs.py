@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 from changeover.errors import StoreClosed, StoreUnavailable
@@ -44,7 +45,7 @@ class Job(Generic[T]):
 class Append(Job[None]):
     """Record an entry."""
 
-    __slots__ = ("body", "claim", "entry", "epoch", "head", "reserve", "rows")
+    __slots__ = ("asked_at", "body", "claim", "entry", "epoch", "head", "reserve", "rows")
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Append(Job[None]):
         self.entry, self.head, self.reserve, self.claim = entry, head, reserve, claim
         self.rows = rows if rows is None or events is entry.events else rows.storable()
         self.circuits = circuits
+        self.asked_at = perf_counter()
         self.epoch = 0
         """The epoch of the lease under which it was asked for."""
         if about_tickets(head, claim):

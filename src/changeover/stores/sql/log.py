@@ -12,7 +12,7 @@ import msgspec
 from changeover.errors import StoreUnavailable
 from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
-from changeover.relay.health import StoreHealth
+from changeover.relay.health import StoreHealth, Traffic
 from changeover.relay.ports import Circuits, Head, Reserve
 from changeover.relay.projection.admission import forgotten
 from changeover.relay.projection.rows import Rows
@@ -88,10 +88,11 @@ class SqlLog:
         self._together = _together(self._sql, self._reader)
         self._feed = Feed(database)
         self.deltas = database.deltas()
-        self._writer = Writer(database, session, self._sql, self._lease, self._feed)
+        self.traffic = Traffic()
+        self._writer = Writer(database, session, self._sql, self._lease, self._feed, self.traffic)
         # No side table refers to the log: the log is finalized as soon as its last user drops it.
         store = self._store = OpenStore(database, self._reader, self._writer.put)
-        self.queue = SqlQueue(self._sql.queue, store, self._feed.listening)
+        self.queue = SqlQueue(self._sql.queue, store, self._feed.listening, self.traffic)
         self.agents = StoredAgents(SqlTable(self._sql.agents, store))
         self.contexts = StoredContexts(SqlTable(self._sql.contexts, store))
         self.breakers = SqlBreakers(self._sql.breakers, store)

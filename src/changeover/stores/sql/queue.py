@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from changeover.ids import queue_topic
+from changeover.relay.health import Traffic
 from changeover.relay.queue import Bell, Claim, Queued, Take, Taken
 from changeover.stores.sql.database import Round, Row, Session
 from changeover.stores.sql.jobs import OpenStore, SideJob
@@ -43,8 +44,8 @@ Listen = Callable[[Sequence[str]], AbstractContextManager[Bell]]
 class SqlQueue:
     """Tickets in a database; `listen` wakes a worker when one of these topics has news."""
 
-    def __init__(self, sql: QueueStatements, store: OpenStore, listen: Listen) -> None:
-        self._sql, self._store, self._listen = sql, store, listen
+    def __init__(self, sql: QueueStatements, store: OpenStore, listen: Listen, traffic: Traffic) -> None:
+        self._sql, self._store, self._listen, self._traffic = sql, store, listen, traffic
 
     async def take(self, take: Take) -> list[Taken]:
         nothing: list[Taken] = []
@@ -81,7 +82,13 @@ class SqlQueue:
         return self._listen([queue_topic(agent) for agent in agents])
 
     def _write(self, session: Session, jobs: Sequence[SideJob[Any, Any]]) -> Collection[str]:
-        return Claims(session, self._sql).write(jobs)
+        claims = Claims(session, self._sql)
+        topics = claims.write(jobs)
+        self._traffic.leases_lost.update(claims.lost)
+        self._traffic.claims.update(
+            taken.ticket.agent for job in jobs if isinstance(job.data, Take) for taken in job.result
+        )
+        return topics
 
     def _give_back_all(self, taking: asyncio.Future[list[Taken]]) -> None:
         """The caller was cancelled: free the tickets now, instead of when their leases run out."""
@@ -98,6 +105,8 @@ class Claims:
         self._session, self._sql = session, sql
         self._round = Round(session)
         self._topics: set[str] = set()
+        self.lost: list[str] = []
+        """The agents of tickets whose lease ran out, one for each."""
 
     def write(self, jobs: Sequence[SideJob[Any, Any]]) -> Collection[str]:
         """Give each job its result, or raise the driver's error. Returns the topics of agents that have work now."""
@@ -108,7 +117,7 @@ class Claims:
             self._change(job)
         takes = [job for job in jobs if isinstance(job.data, Take)]
         if takes:
-            self._round.later(self._sql.free())
+            self._round.later(self._sql.free(), lambda rows: self.lost.extend(agent for (agent,) in rows))
         for job in takes:
             rows = sorted(self._claimed(job.data, job.tried), key=order_of)
             job.result = [taken_of(row, job.data.token) for row in rows]

@@ -49,7 +49,7 @@ class QueueStatements:
 
     def _claims(self, say: Compiler) -> None:
         lapsed = sa.select(t.id).where(HELD, LAPSED).with_for_update(skip_locked=True)
-        self.free = say(sa.update(tickets).where(_among_these(say, lapsed)).values(UNOWNED))
+        self.free = say(sa.update(tickets).where(_among_these(say, lapsed)).values(UNOWNED).returning(t.agent))
         self.peek = say(_waiting(*KEYS))
         first = _waiting(t.id).with_for_update(skip_locked=True)
         held = {"owner": bind("token"), "until": _until(), "attempts": t.attempts + ONE}

@@ -7,9 +7,11 @@ import queue
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from time import perf_counter
 from typing import Any
 
 from changeover.errors import LeaseLost, MisconfiguredError, StoreUnavailable
+from changeover.relay.health import Traffic
 from changeover.stores.feed import Feed
 from changeover.stores.sql.batch import Batch
 from changeover.stores.sql.database import TRIES, Database, Session, Trouble, connect_again
@@ -25,9 +27,11 @@ logger = logging.getLogger("changeover.stores")
 class Writer:
     """Group commit: while one transaction is being synced, jobs collect for the next one."""
 
-    def __init__(self, database: Database, session: Session, sql: Statements, lease: Lease, feed: Feed) -> None:
+    def __init__(
+        self, database: Database, session: Session, sql: Statements, lease: Lease, feed: Feed, traffic: Traffic
+    ) -> None:
         self._database, self._session, self._sql = database, session, sql
-        self._lease, self._feed = lease, feed
+        self._lease, self._feed, self._traffic = lease, feed, traffic
         self._places = Places(sql)
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._left_over: list[Job[Any]] = []
@@ -138,6 +142,8 @@ class Writer:
             batch.write(jobs, careful)
             self.commits += 1
             self._bells.update(batch.bells)
+            if recorded := [job for job in jobs if isinstance(job, Append) and job.error is None]:
+                self._traffic.note_batch(len(recorded), perf_counter() - recorded[0].asked_at)
 
     def _write_beside(self, jobs: Sequence[SideJob[Any, Any]]) -> None:
         """Write jobs of one kind. They need no lease of this process, and never wait for a conversation."""

@@ -1,0 +1,167 @@
+"""Readings: figures of a store and of this process at one moment; Prometheus and OpenTelemetry show the same."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from math import inf
+from time import monotonic
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from changeover.errors import EngineError
+from changeover.faults import Circuit
+from changeover.relay.health import Spread, Traffic
+from changeover.relay.ports import Log
+from changeover.relay.queue import Queued
+from changeover.relay.tables import Reached, Refused
+
+Values = Mapping[tuple[str, ...], float]
+"""Figures by their labels."""
+OTHER = "other"
+"""The label of every name that is not one of a member of the team, so that there are few labels."""
+FRESH = 1.0
+"""Seconds for which readings are not read again: a meter asks for one after the other."""
+
+
+class Reading(Struct, frozen=True):
+    """What a figure means."""
+
+    kind: Literal["counter", "gauge"]
+    about: str
+    labels: tuple[str, ...] = ()
+    unit: str = ""
+
+
+READINGS = {
+    "refusals": Reading("counter", "Handoffs refused before an offer.", ("sender", "receiver")),
+    "deadlocks": Reading("counter", "Refused cycles of handoffs.", ("sender", "receiver")),
+    "limits.reached": Reading("counter", "Conversations that reached a limit.", ("limit",)),
+    "breaker.open": Reading("gauge", "1 while a circuit is not closed.", ("agent",)),
+    "queue.depth": Reading("gauge", "Tickets that wait for a worker.", ("agent",)),
+    "queue.oldest": Reading("gauge", "Age of the oldest ticket.", ("agent",), "s"),
+    "queue.claimed": Reading("gauge", "Tickets that workers hold.", ("agent",)),
+    "queue.claims": Reading("counter", "Tickets that this process claimed.", ("agent",)),
+    "queue.leases.lost": Reading("counter", "Claims of any worker that this process found expired.", ("agent",)),
+    "store.appends": Reading("counter", "Entries that this process recorded."),
+    "stream.readers": Reading("gauge", "Clients of this process that read along."),
+}
+"""Each reading by its name, without the `changeover.` before it."""
+
+
+SPREADS: dict[str, tuple[str, str, Callable[[Traffic], Spread]]] = {
+    "store.batch": ("Entries per transaction of this process.", "", lambda traffic: traffic.batches),
+    "store.lag": ("From the request of a batch's oldest entry to its commit.", "s", lambda traffic: traffic.lag),
+}
+"""Distributions by name: their meaning, their unit, and where they are counted."""
+
+
+class Snapshot(Struct, frozen=True):
+    """What readings are made of."""
+
+    tickets: Sequence[Queued]
+    circuits: Sequence[Circuit]
+    refused: Sequence[Refused]
+    limits: Sequence[Reached]
+    traffic: Traffic
+    members: Collection[str]
+    now: float
+
+    def named(self, name: str) -> str:
+        """The label of an agent."""
+        return name if name in self.members else OTHER
+
+    def values(self) -> dict[str, Values]:
+        """All readings by name."""
+        traffic = self.traffic
+        return {
+            **self._refusals(),
+            **self._queue(),
+            "limits.reached": {(each.limit,): each.count for each in self.limits},
+            "breaker.open": {(self.named(each.receiver),): float(each.state != "closed") for each in self.circuits},
+            "queue.claims": self._by_agent(traffic.claims),
+            "queue.leases.lost": self._by_agent(traffic.leases_lost),
+            "store.appends": {(): traffic.appends},
+            "stream.readers": {(): traffic.readers},
+        }
+
+    def _refusals(self) -> dict[str, Values]:
+        refused, deadlocks = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
+        for each in self.refused:
+            pair = self.named(each.sender), self.named(each.receiver)
+            refused[pair] += each.count
+            deadlocks[pair] += each.count if each.deadlock else 0
+        return {"refusals": refused, "deadlocks": deadlocks}
+
+    def _queue(self) -> dict[str, Values]:
+        waiting, claimed = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
+        oldest: dict[tuple[str, ...], float] = {}
+        for each in self.tickets:
+            agent = (self.named(each.ticket.agent),)
+            if each.owner:
+                claimed[agent] += 1
+            elif not each.rests:
+                waiting[agent] += 1
+                oldest[agent] = max(oldest.get(agent, 0.0), self.now - each.ticket.at)
+        return {"queue.depth": waiting, "queue.claimed": claimed, "queue.oldest": oldest}
+
+    def _by_agent(self, counted: Counter[str]) -> Values:
+        found = Counter[tuple[str, ...]]()
+        for agent, count in counted.copy().items():  # the writer's thread may count meanwhile
+            found[self.named(agent),] += count
+        return found
+
+
+async def snapshot(log: Log, members: Collection[str], now: float) -> Snapshot:
+    """Read a store."""
+    measures = log.measures
+    return Snapshot(
+        await log.queue.tickets(),
+        await log.breakers.listed(),
+        await measures.refused(-inf, now),
+        await measures.limits(-inf, now),
+        log.traffic,
+        members,
+        now,
+    )
+
+
+class Watch:
+    """Reads the figures for a meter, which asks in any thread and cannot await; none while the store is away."""
+
+    def __init__(self, read: Callable[[], Coroutine[Any, Any, Snapshot] | None]) -> None:
+        self._read, self._lock = read, threading.Lock()
+        self._found: dict[str, Values] = {}
+        self._at = -inf
+
+    def values(self, name: str) -> Values:
+        """The figures of a reading, or of a distribution's count and sum."""
+        with self._lock:
+            if monotonic() - self._at > FRESH:
+                self._found = self._look()
+                self._at = monotonic()
+            return self._found.get(name, {})
+
+    def _look(self) -> dict[str, Values]:
+        with suppress(EngineError):
+            if (reading := self._read()) is not None:
+                found = _awaited(reading)
+                spreads = {name: spread(found.traffic) for name, (_, _, spread) in SPREADS.items()}
+                counts: dict[str, Values] = {f"{name}.count": {(): each.count} for name, each in spreads.items()}
+                sums: dict[str, Values] = {f"{name}.sum": {(): each.total} for name, each in spreads.items()}
+                return {**found.values(), **counts, **sums}
+        return {}
+
+
+def _awaited(reading: Coroutine[Any, Any, Snapshot]) -> Snapshot:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(reading)
+    with ThreadPoolExecutor(1) as thread:  # a thread that runs an event loop cannot wait in it
+        return thread.submit(asyncio.run, reading).result()
