@@ -26,7 +26,15 @@ PROVIDERS = {
     "bedrock": ("boto3", ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_BEARER_TOKEN_BEDROCK")),
 }
 """Each extra for models, a module that it installs, and its variables; one of them has to be set."""
-EXTRAS = {"http": "jmespath", "mcp": "mcp", "postgres": "psycopg", "server": "fastapi", "wordllama": "wordllama"}
+EXTRAS = {
+    "http": "jmespath",
+    "mcp": "mcp",
+    "otel": "opentelemetry.sdk",
+    "postgres": "psycopg",
+    "server": "fastapi",
+    "temporal": "temporalio",
+    "wordllama": "wordllama",
+}
 """Each other extra, and a module that it installs."""
 
 
