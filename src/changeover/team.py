@@ -279,7 +279,8 @@ class Team(Overseer, Generic[T_co]):
         Raises ConversationNotFound."""
         if conversation is None:
             return drawn(plan_of(self.roster), format)
-        return drawn(course_of(conversation, self.roster.start, await self.handoffs(conversation)), format)
+        handoffs, flows = await self.handoffs(conversation), await self.context_flow(conversation)
+        return drawn(course_of(conversation, self.roster.start, handoffs, flows), format)
 
     def thinks(self, agent: str) -> bool:
         """True if an agent has a model; one whose tickets only other programs claim may have none."""

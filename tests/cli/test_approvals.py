@@ -295,7 +295,7 @@ def test_handoffs_are_shown_with_their_tries_their_reasons_and_their_times(place
     assert (late["attempt"], late["retry_of"], late["reason"]) == (2, "tour:3.0", "it did not answer in time")
     offered, deadline, ended = (late[name] for name in ("offered_at", "deadline", "ended_at"))
     assert offered < deadline <= ended
-    assert "  ├─ tried strict: Look at this. [RETURNED: it has to know order_id]\n" in done["drawn"].stdout
+    assert "  ├╌▶ tried strict: Look at this. [RETURNED: it has to know order_id]\n" in done["drawn"].stdout
     assert (
         "  └─▶ accounts: Charged twice. (amount=112.0) (try 3, after billing) [COMPLETE]\naccounts\n"
         in done["drawn"].stdout

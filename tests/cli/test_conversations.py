@@ -90,7 +90,7 @@ def test_a_handoff_is_shown_with_its_message(seen: dict[str, Done]):
 
 def test_a_conversation_is_drawn_with_its_reasons(seen: dict[str, Done]):
     assert '  └─▶ billing: Charged twice. (order_id="1042") [WORKING]\nbilling\n' in seen["drawn"].stdout
-    assert "  └─ asks research: all about order 1042 [RETURNED]\n" in seen["drawn"].stdout
+    assert "  └─▶ asks research: all about order 1042 [RETURNED]\n" in seen["drawn"].stdout
     assert seen["in Mermaid"].stdout.startswith("sequenceDiagram\n")
     for name in ("in SVG", "the team in SVG"):
         assert ET.fromstring(seen[name].stdout).tag == "{http://www.w3.org/2000/svg}svg"
@@ -115,7 +115,7 @@ def test_a_drawing_fits_its_terminal_and_says_the_same(folder: Path, waiting: Do
     assert max(map(len, piped.splitlines())) > 30
     assert re.sub(r"[\s│]", "", shown) == re.sub(r"[\s│]", "", piped)
     if what == "ada":
-        assert "  └─ asks research: all about\n     order 1042 [RETURNED]\n" in shown
+        assert "  └─▶ asks research: all about\n      order 1042 [RETURNED]\n" in shown
     else:
         assert "  ├─ hands to  triage by\n  │            handoff\n" in shown
 

@@ -6,8 +6,22 @@ import xml.etree.ElementTree as ET
 import pytest
 from msgspec.structs import replace
 
-from changeover import Agent, Function, Member, Person, Team, Variable, delegate, handoff, specialist, tool
+from changeover import (
+    Agent,
+    Command,
+    Function,
+    Member,
+    Person,
+    RunContext,
+    Team,
+    Variable,
+    delegate,
+    handoff,
+    specialist,
+    tool,
+)
 from changeover.errors import ConversationNotFound
+from changeover.guards.rules import Rule
 from changeover.observe.diagram import (
     Course,
     Plan,
@@ -20,7 +34,7 @@ from changeover.observe.diagram import (
 )
 from changeover.observe.svg import course_svg, team_svg
 from changeover.protocol import HandoffRecord, Mode, Rejected, State
-from changeover.testing import ScriptedModel, delegates, hands_off, says
+from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 
 NASTY = 'a "quoted" <b>&amp;; #35; | end\x1b[31m\nnext'
 
@@ -76,8 +90,8 @@ def test_a_conversation_as_text_nests_the_work_of_delegates():
     lines = course_text(course_of("c", "", HANDOFFS)).splitlines()
     assert lines[:4] == ["conversation c", "", "triage", "  └─▶ billing: because (n=1) [COMPLETE]"]
     assert lines[4] == "billing"
-    assert lines[5].startswith("  ├─ asks research: a ")
-    assert lines[6:8] == ["  │    research", "  │      └─ asks archive: dig (n=1) [COMPLETE]"]
+    assert lines[5].startswith("  ├─▶ asks research: a ")
+    assert lines[6:8] == ["  │    research", "  │      └─▶ asks archive: dig (n=1) [COMPLETE]"]
     assert lines[8:] == ["  └─▶ triage: because (n=1) [COMPLETE]", "triage"]
 
 
@@ -125,7 +139,7 @@ def test_no_variable_that_a_model_gives_breaks_the_picture():
 
 
 def test_an_svg_has_a_line_for_every_way(plan: Plan):
-    ways = sum(len([id for id in way.receivers if id != place.id]) for place in plan for way in place.ways)
+    ways = sum(len([id for id in way.receivers if id != place.id]) for place in plan.places for way in place.ways)
     assert team_svg(plan).count('<path class="e') == ways
 
 
@@ -151,30 +165,75 @@ def test_a_declined_handoff_is_drawn_as_tried_and_not_as_a_move(declined: Course
         "conversation c",
         "",
         "triage",
-        "  ├─ tried billing: Charged twice. [REJECTED: no time]",
+        "  ├╌▶ tried billing: Charged twice. [REJECTED: no time]",
         "  └─▶ accounts: Charged twice. (try 2, after billing) [COMPLETE]",
         "accounts",
-        "  └─ tried closed: Anybody? [REJECTED: it takes no handoffs]",
+        "  └╌▶ tried closed: Anybody? [REJECTED: it takes no handoffs]",
     ]
     drawn = course_mermaid(declined).splitlines()
     assert [line.strip() for line in drawn[5:]] == [
-        "a0-xa1: Charged twice.",
+        "a0--xa1: billing: Charged twice.",
         "Note over a1: REJECTED: no time",
-        "a0->>a2: Charged twice. (try 2, after billing)",
-        "a2-xa3: Anybody?",
+        "a0->>a2: accounts: Charged twice. (try 2, after billing)",
+        "a2--xa3: closed: Anybody?",
         "Note over a3: REJECTED: it takes no handoffs",
     ]
 
 
-def test_an_svg_crosses_out_a_declined_offer_and_joins_it_with_the_next_one(declined: Course):
+def test_an_svg_dashes_and_crosses_out_a_declined_offer(declined: Course):
     drawn = course_svg(declined)
-    assert ET.fromstring(drawn) is not None
-    assert re.findall(r'<path class="(e[^"]*)" d="M(\d+) (\d+)H(\d+)"', drawn) == [
-        ("e x", "60", "84", "260"),
-        ("e", "60", "130", "460"),
-        ("e x", "460", "176", "660"),
+    assert re.findall(r'<path class="(e[^"]*)"', drawn) == ["e x r", "e", "e x r"]
+    texts = [each.text for each in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+    assert [text for text in texts if text and text.startswith(("to ", "asks ", "REJECTED"))] == [
+        *("to billing", "REJECTED: no time", "to accounts (try 2)", "asks closed", "REJECTED: it takes no handoffs"),
     ]
-    assert re.findall(r'<path class="k" d="(.+?)"', drawn) == ["M60 84h-10V130h10"]
+    titles = [each.text or "" for each in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}title")]
+    assert "accounts asks closed: REJECTED: it takes no handoffs\nAnybody?" in titles
+
+
+@pytest.mark.parametrize("state", [State.FAILED, State.TIMEOUT, State.REJECTED], ids=str)
+@pytest.mark.parametrize("mode", Mode, ids=str)
+def test_a_handoff_that_came_to_nothing_is_dashed_in_every_format(state: State, mode: Mode):
+    fine = record("c:3.0", "triage", "billing", mode=mode)
+    for each, dashed in ((fine, False), (replace(fine, state=state, error="no luck"), True)):
+        course = course_of("c", "", [each])
+        assert ("╌▶" in course_text(course)) == dashed
+        assert bool(re.search(r"a0--(x|>>\+?)a1: billing: because", course_mermaid(course))) == dashed
+        assert ('<path class="e x r"' in course_svg(course)) == dashed
+
+
+async def test_an_artifact_is_named_at_the_handoff_that_follows_it():
+    def report(ctx: RunContext) -> Command:
+        """Write the report."""
+        return Command(update={"artifacts": {"report.md": "All is well."}})
+
+    script = {"triage": [calls(("report", {})), hands_off("billing", "Yours.")], "billing": [says("Done.")]}
+    async with Team([Agent("triage", tools=[report]), Agent("billing")], model=ScriptedModel(script)) as team:
+        await team.run("Twice!", conversation="c")
+        assert "└─▶ billing: Yours. + report.md [COMPLETE]" in await team.graph("c")
+        assert ">+ report.md</text>" in await team.graph("c", format="svg")
+
+
+def the_customer_is_angry(ctx: RunContext) -> bool:
+    return False
+
+
+async def test_the_rules_of_a_team_stand_below_its_members():
+    rules = [
+        Rule("calm down", if_=the_customer_is_angry, goto="billing", agents=["triage"]),
+        Rule(if_=the_customer_is_angry, deny="Not now."),
+    ]
+    team = Team([Agent("triage", handoffs=()), Agent("billing", handoffs=())], model=ScriptedModel({}), rules=rules)
+    told = "calm down: goes to billing when the customer is angry (while triage is active)"
+    assert (await team.graph()).splitlines()[-3:] == [
+        "rules",
+        f"  ├─ {told}",
+        "  └─ deny Not now. when the customer is angry",
+    ]
+    assert (await team.graph(format="mermaid")).splitlines()[-1].startswith(f'  rules>"{told}<br/>')
+    drawn = await team.graph(format="svg")
+    assert "rule calm down: goes to billing when the customer is angry" in drawn
+    assert '<rect class="c u"' not in drawn  # the rule leads to billing
 
 
 async def test_a_rolled_back_handoff_is_drawn_as_returned_to_its_sender():
@@ -204,7 +263,7 @@ def test_a_delegate_that_a_person_answered_was_not_declined():
     record = HandoffRecord(
         *("c:3.0", "triage", "ana", "legal?", Mode.DELEGATE, State.RETURNED, 1.0, "t", {}, "full", "r", "")
     )
-    assert course_text(course_of("c", "", [record])).splitlines()[-1] == "  └─ asks ana: legal? [RETURNED]"
+    assert course_text(course_of("c", "", [record])).splitlines()[-1] == "  └─▶ asks ana: legal? [RETURNED]"
 
 
 def test_people_look_different_from_agents():

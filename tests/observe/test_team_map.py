@@ -54,9 +54,10 @@ def test_thirty_members_fit_on_a_map_without_hiding_one_another():
     drawn = mapped([*members, Agent("agent-29", handoffs=())])
     solid = [*(member.box for member in drawn.members), *(arrow.label for arrow in drawn.arrows)]
     assert len(drawn.members) == 30
-    assert not [pair for pair in combinations(solid, 2) if _overlap(*pair)]
+    assert not [pair for pair in combinations(solid, 2) if overlap(*pair)]
 
 
-def _overlap(one: Rect, other: Rect) -> bool:
+def overlap(one: Rect, other: Rect) -> bool:
+    """True if one hides a part of the other."""
     beside = one.x + one.width <= other.x or other.x + other.width <= one.x
     return not (beside or one.y + one.height <= other.y or other.y + other.height <= one.y)

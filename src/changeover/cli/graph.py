@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Format = Literal["text", "mermaid", "svg"]
 
-LEAD = re.compile(r"[ │├└─▶]*(?:(?:tool|hands to|asks)  +)?")
+LEAD = re.compile(r"[ │├└─╌▶]*(?:(?:tool|hands to|asks)  +)?")
 """The branches at the start of a line, and the column with the kind of its node."""
 HANGING = 4
 
@@ -74,7 +74,9 @@ def _course(id: str, format: Format, store: str | None) -> str:
         from changeover.relay.lists import ConversationRow
 
         found = await opened.lists.one(ConversationRow, id)
-        return course_of(id, found.agent, await opened.lists.handoffs(id)) if found else None
+        if found is None:
+            return None
+        return course_of(id, found.agent, await opened.lists.handoffs(id), await opened.lists.context_flow(id))
 
     course = in_store(store, find)
     if course is None:
@@ -116,4 +118,4 @@ def _encodable(text: str) -> str:
 
     if (sys.stdout.encoding or "").lower().startswith("utf"):
         return text
-    return text.translate(str.maketrans("├└│─▶", "|`|->")).replace("…", "...")
+    return text.translate(str.maketrans("├└│─╌▶", "|`|-.>")).replace("…", "...")

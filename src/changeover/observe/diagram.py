@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile, zip_longest
 from typing import Any
 
@@ -16,10 +16,13 @@ from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
 from changeover.facts import HandoffRecord, Mode
 from changeover.facts import State as HandoffState
-from changeover.guards.rules import VariablesAre
+from changeover.guards.rules import Rule, VariablesAre
 from changeover.ids import child_id, split_handoff
+from changeover.relay.context_flow import ValueFlow
 
 AFTER_APPROVAL = "after approval"
+BROKEN = (HandoffState.REJECTED, HandoffState.FAILED, HandoffState.TIMEOUT)
+"""The states of handoffs that came to nothing."""
 
 
 class Way(Struct, frozen=True):
@@ -84,7 +87,29 @@ class Place(Struct, frozen=True):
         return f"{self.id}{f' ({is_what})' if is_what else ''}{f': {self.about}' if self.about else ''}"
 
 
-Plan = tuple[Place, ...]
+class RuleLine(Struct, frozen=True):
+    """One rule of a team, in words."""
+
+    name: str
+    effect: str
+    """What it does; empty if its name says so."""
+    condition: str
+    agents: tuple[str, ...] = ()
+    """The active agents for which it holds; empty for all."""
+    goto: str = ""
+
+    @property
+    def label(self) -> str:
+        """All details in one line."""
+        agents = f" (while {' or '.join(self.agents)} is active)" if self.agents else ""
+        return f"{self.name}{f': {self.effect}' if self.effect else ''} when {self.condition}{agents}"
+
+
+class Plan(Struct, frozen=True):
+    """A team: its members and its rules."""
+
+    places: tuple[Place, ...]
+    rules: tuple[RuleLine, ...] = ()
 
 
 class Step(Struct, frozen=True):
@@ -104,6 +129,25 @@ class Step(Struct, frozen=True):
     """The id of the step that was declined before."""
     undone: bool = False
     """It was accepted, then rolled back."""
+    broken: bool = False
+    """It came to nothing: it was refused or rejected, it failed, or its time ran out."""
+    attempt: int = 1
+    reason: str = ""
+    variables: tuple[str, ...] = ()
+    """What it carried, such as "order=7"."""
+    artifacts: tuple[str, ...] = ()
+    """The names of the artifacts that the sender made before it."""
+
+    @property
+    def whole(self) -> str:
+        """All that is known about it, in lines."""
+        lines = (
+            f"{self.sender} {'asks' if self.delegate else 'to'} {self.receiver}: {self.state}",
+            self.reason,
+            *self.variables,
+            f"artifacts: {', '.join(self.artifacts)}" if self.artifacts else "",
+        )
+        return "\n".join(line for line in lines if line)
 
 
 class Course(Struct, frozen=True):
@@ -122,16 +166,28 @@ class Course(Struct, frozen=True):
 
 def plan_of(roster: Roster) -> Plan:
     """The plan of a team."""
-    return tuple(_place(id, seat, roster) for id, seat in roster.seats.items())
+    places = tuple(_place(id, seat, roster) for id, seat in roster.seats.items())
+    return Plan(places, tuple(_rule(rule) for rule in (*roster.leads, *roster.judges)))
 
 
-def course_of(title: str, first: str, handoffs: Sequence[HandoffRecord]) -> Course:
-    """The course of a conversation by its handoffs; handoffs of delegates are nested."""
+def course_of(title: str, first: str, handoffs: Sequence[HandoffRecord], flows: Iterable[ValueFlow] = ()) -> Course:
+    """The course of a conversation by its handoffs and the flow of its artifacts; those of delegates are nested."""
     within: dict[str, list[HandoffRecord]] = {}
     for record in handoffs:
         within.setdefault(split_handoff(record.id)[0], []).append(record)
-    own = within.get(title, [])
-    return Course(title, _name(own[0].sender) if own else first, tuple(_step(record, within) for record in own))
+    own, made = within.get(title, []), _made(within, flows)
+    return Course(title, _name(own[0].sender) if own else first, tuple(_step(record, within, made) for record in own))
+
+
+def _made(within: Mapping[str, Sequence[HandoffRecord]], flows: Iterable[ValueFlow]) -> dict[str, list[str]]:
+    """The names of artifacts by the first handoff after each was set or changed, in the same conversation."""
+    found: dict[str, list[str]] = {}
+    for flow in flows:
+        for change in flow.changes if flow.kind == "artifact" else ():
+            later = (each for each in within.get(change.conversation, ()) if each.at >= change.at)
+            if change.effect != "removed" and (record := next(later, None)) is not None:
+                found.setdefault(record.id, []).append(_one_line(flow.name))
+    return found
 
 
 def walk(steps: Iterable[Step]) -> Iterator[Step]:
@@ -144,12 +200,16 @@ def walk(steps: Iterable[Step]) -> Iterator[Step]:
 def team_text(plan: Plan) -> str:
     """A team for a terminal."""
     lines = []
-    for place in plan:
-        lines.append(place.title)
+    for place in plan.places:
         rows = [f"tool      {tool}" for tool in place.tools] + [_way_text(place, way) for way in place.ways]
-        lines += [f"  {'└' if index + 1 == len(rows) else '├'}─ {row}" for index, row in enumerate(rows)]
-        lines.append("")
+        lines += [place.title, *_branches(rows), ""]
+    if plan.rules:
+        lines += ["rules", *_branches([rule.label for rule in plan.rules]), ""]
     return "\n".join(lines[:-1])
+
+
+def _branches(rows: Sequence[str]) -> Iterator[str]:
+    return (f"  {'└' if index + 1 == len(rows) else '├'}─ {row}" for index, row in enumerate(rows))
 
 
 def course_text(course: Course) -> str:
@@ -158,19 +218,20 @@ def course_text(course: Course) -> str:
 
 
 def _legs(first: str, steps: Sequence[Step]) -> Iterator[str]:
-    """Each agent in turn, with its delegates, its declined offers and its transfer."""
+    """Each agent in turn, with its delegates, its declined offers and its transfer; what came to nothing is dashed."""
     current = first
     yield current
     for step, following in zip_longest(steps, steps[1:]):
         if step.sender != current:
             yield (current := step.sender)
         if not step.delegate and not step.declined:
-            yield f"  └─▶ {step.receiver}: {step.label} [{step.state}]"
+            yield f"  └{'╌' if step.broken else '─'}▶ {step.receiver}: {step.label} [{step.state}]"
             yield (current := step.receiver)
             continue
         more = following is not None and following.sender == current
         verb = "tried" if step.declined else "asks"
-        yield f"  {'├' if more else '└'}─ {verb} {step.receiver}: {step.label} [{step.state}]"
+        line = "╌▶" if step.broken else "─▶"
+        yield f"  {'├' if more else '└'}{line} {verb} {step.receiver}: {step.label} [{step.state}]"
         if step.inner:
             yield from (f"  {'│' if more else ' '}    {line}" for line in _legs(step.receiver, step.inner))
     moves = [step for step in steps if not step.delegate and not step.declined]
@@ -194,6 +255,22 @@ def _place(id: str, seat: Seat | Function | Person, roster: Roster) -> Place:
     moves = list(seat.moves.values())
     tools = tuple(_tool(move) for move in moves if isinstance(move, UseTool))
     return Place(id, _one_line(purpose(agent)), start, tools, tuple(_ways(id, moves, roster)))
+
+
+def _rule(rule: Rule) -> RuleLine:
+    return RuleLine(_one_line(rule.name), _effect(rule), described(rule.if_), tuple(rule.agents), rule.goto)
+
+
+def _effect(rule: Rule) -> str:
+    """What a rule does, as far as its name does not say so: one without a name of its own is named by its effect."""
+    approved = AFTER_APPROVAL if rule.approval else ""
+    if (found := rule.goto or rule.end or rule.deny) and rule.name.endswith(found):
+        return approved
+    if rule.goto:
+        return f"goes to {rule.goto} {approved}".rstrip()
+    if rule.end:
+        return "ends the run"
+    return f"refuses handoffs ({_one_line(rule.deny)})" if rule.deny else "has a person approve handoffs"
 
 
 def _tool(move: UseTool) -> str:
@@ -251,20 +328,26 @@ def _specialists(sender: str, move: ToSpecialist, roster: Roster) -> Iterator[st
             yield id
 
 
-def _step(record: HandoffRecord, within: dict[str, list[HandoffRecord]]) -> Step:
+def _step(record: HandoffRecord, within: Mapping[str, Sequence[HandoffRecord]], made: Mapping[str, list[str]]) -> Step:
     conversation, call = split_handoff(record.id)
     inner = within.get(child_id(conversation, call), []) if record.mode is Mode.DELEGATE else []
+    artifacts = tuple(dict.fromkeys(made.get(record.id, ())))
     return Step(
         _name(record.sender),
         record.receiver,
-        _reason(record, within.get(conversation, [])),
+        _label(record, within.get(conversation, []), artifacts),
         f"{record.state}{f': {_one_line(record.error)}' if record.error else ''}",
         record.mode is Mode.DELEGATE,
-        tuple(_step(each, within) for each in inner),
+        tuple(_step(each, within, made) for each in inner),
         record.id,
         declined(record),
         record.retry_of,
         bool(record.task_id) and record.mode is Mode.TRANSFER and record.state is HandoffState.RETURNED,
+        declined(record) or record.state in BROKEN,
+        record.attempt,
+        _one_line(record.message) or record.tool,
+        _values(record),
+        artifacts,
     )
 
 
@@ -274,12 +357,17 @@ def declined(record: HandoffRecord) -> bool:
     return not taken or record.state is HandoffState.REJECTED
 
 
-def _reason(record: HandoffRecord, others: Sequence[HandoffRecord]) -> str:
-    values = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in record.variables.items())
+def _label(record: HandoffRecord, others: Sequence[HandoffRecord], artifacts: Sequence[str]) -> str:
     before = next((each.receiver for each in others if each.id == record.retry_of), "")
     again = f"(try {record.attempt}{f', after {before}' if before else ''})" if record.attempt > 1 else ""
-    said = [_one_line(record.message) or record.tool, f"({_one_line(values)})" if values else "", again]
+    values, made = ", ".join(_values(record)), ", ".join(artifacts)
+    said = [_one_line(record.message) or record.tool, values and f"({values})", made and f"+ {made}", again]
     return " ".join(part for part in said if part)
+
+
+def _values(record: HandoffRecord) -> tuple[str, ...]:
+    named = record.variables.items()
+    return tuple(_one_line(f"{name}={json.dumps(value, ensure_ascii=False)}") for name, value in named)
 
 
 def _name(sender: str) -> str:
@@ -297,15 +385,17 @@ LONG = 90
 
 
 def team_mermaid(plan: Plan) -> str:
-    """A team; dashed lines are delegates, which come back; people stand in hexagons."""
-    names = {place.id: f"a{index}" for index, place in enumerate(plan)}
-    nodes = [f"  {names[place.id]}{_box(place)}" for place in plan]
-    edges = [edge for place in plan for edge in _edges(place, names)]
-    return "\n".join(["flowchart LR", *nodes, *edges])
+    """A team; dashed lines are delegates, which come back; people stand in hexagons, and rules in a flag."""
+    names = {place.id: f"a{index}" for index, place in enumerate(plan.places)}
+    nodes = [f"  {names[place.id]}{_box(place)}" for place in plan.places]
+    edges = [edge for place in plan.places for edge in _edges(place, names)]
+    rules = "<br/>".join(_escaped(rule.label) for rule in plan.rules)
+    return "\n".join(["flowchart LR", *nodes, *edges, *([f'  rules>"{rules}"]'] if rules else [])])
 
 
 def course_mermaid(course: Course) -> str:
-    """A conversation; a delegate is active between its task and its return, and what was declined ends in a cross."""
+    """A conversation; a delegate is active between its task and its return, and what was declined ends in a
+    cross; lines of what came to nothing are dashed."""
     names = {id: f"a{index}" for index, id in enumerate(course.agents)}
     people = [f"  participant {name} as {_escaped(id)}" for id, name in names.items()]
     return "\n".join(["sequenceDiagram", *people, *_messages(course.steps, names)])
@@ -329,15 +419,16 @@ def _edges(place: Place, names: dict[str, str]) -> Iterator[str]:
 def _messages(steps: Sequence[Step], names: dict[str, str]) -> Iterator[str]:
     for step in steps:
         sender, receiver = names[step.sender], names[step.receiver]
+        line, label = "-->>" if step.broken else "->>", _escaped(f"{step.receiver}: {step.label}")
         if step.declined:
-            yield f"  {sender}-x{receiver}: {_escaped(step.label)}"
+            yield f"  {sender}--x{receiver}: {label}"
             yield f"  Note over {receiver}: {_escaped(step.state)}"
         elif step.delegate:
-            yield f"  {sender}->>+{receiver}: {_escaped(step.label)}"
+            yield f"  {sender}{line}+{receiver}: {label}"
             yield from _messages(step.inner, names)
-            yield f"  {receiver}-->>-{sender}: {_escaped(step.state)}"
+            yield f"  {receiver}-->>-{sender}: {_escaped(f'{step.sender}: {step.state}')}"
         else:
-            yield f"  {sender}->>{receiver}: {_escaped(step.label)}"
+            yield f"  {sender}{line}{receiver}: {label}"
 
 
 def _escaped(text: str) -> str:

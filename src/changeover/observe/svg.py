@@ -1,4 +1,4 @@
-"""Drawings in SVG: boxes with arrows for a team, lifelines with arrows for a conversation."""
+"""Drawings in SVG: boxes with arrows, for a team and for a conversation."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from html import escape
 from math import dist
 from typing import Literal
 
-from msgspec import Struct
-
+from changeover.observe.course_map import LINE as ROW
+from changeover.observe.course_map import NAME, PlacedHop, Stop, course_map
 from changeover.observe.diagram import (
     Course,
     Place,
     Plan,
-    Step,
     course_mermaid,
     course_text,
     team_mermaid,
     team_text,
 )
 from changeover.observe.layout import Point
-from changeover.observe.team_map import LETTER, LINE, PAD, PlacedArrow, PlacedMember, team_map
+from changeover.observe.team_map import LINE, PAD, PlacedArrow, PlacedMember, team_map
 
 ROUND = 6.0
 """The radius of the corners of lines."""
@@ -32,8 +31,7 @@ STYLE = (
     ".t{font-size:11px}.a{fill:#1d4ed8}.u{stroke-dasharray:4 3}"
     ".c{fill:#f9fafb;stroke:#9ca3af}.s{stroke:#047857;stroke-width:2}"
     ".e{fill:none;stroke:#2563eb;stroke-width:1.3;marker-end:url(#p)}.r{stroke-dasharray:5 3}"
-    ".l{stroke:#d1d5db}.h{fill:#fef3c7}.x{stroke:#b91c1c;marker-end:url(#x)}.n{fill:#b91c1c}"
-    ".k{fill:none;stroke:#b91c1c;stroke-dasharray:2 3}"
+    ".g{stroke:#9ca3af}.h{fill:#fef3c7}.x{stroke:#b91c1c;marker-end:url(#x)}.t.n{fill:#b91c1c}"
 )
 HEAD = '<defs><marker id="p" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
 TIP = '<path d="M0 0L8 4L0 8z" fill="#2563eb"/></marker>'
@@ -53,50 +51,47 @@ def drawn(what: Plan | Course, format: Format) -> str:
     return {"text": team_text, "mermaid": team_mermaid, "svg": team_svg}[format](what)
 
 
-class Arrow(Struct, frozen=True):
-    """One arrow of a conversation."""
-
-    sender: str
-    receiver: str
-    label: str
-    step: Step
-    back: bool = False
-    """It is a delegate that comes back."""
-
-    @property
-    def styles(self) -> tuple[str, str]:
-        """Of its line, and of its text."""
-        if self.back:
-            return "e r", "d"
-        return ("e x", "n") if self.step.declined else ("e", "")
-
-
 def team_svg(plan: Plan) -> str:
-    """A team: a box for each member, and a labelled arrow for each way to another; those of delegates are dashed."""
+    """A team: a box for each member, and a labelled arrow for each way to another; those of delegates are dashed. Rules
+    stand below."""
     drawing = team_map(plan)
     parts = [part for member in drawing.members for part in _card(member)]
     parts += [part for arrow in drawing.arrows for part in _connection(arrow)]
+    first = drawing.height - LINE * len(drawing.rules) - PAD
+    parts += [_text(PAD, first + LINE * (index + 1), line, "t") for index, line in enumerate(drawing.rules)]
     return _page(drawing.width, drawing.height, parts)
 
 
 def course_svg(course: Course) -> str:
-    """A conversation: time runs down, each agent has a line, each handoff is an arrow with its reason; one that was
-    declined ends in a cross, and is joined with the next try by dots."""
-    agents = course.agents
-    apart = max(200.0, LETTER * max(map(len, agents)) + 40)
-    places = {id: 60 + apart * index for index, id in enumerate(agents)}
-    arrows = list(_arrows(course.steps))
-    heights = [84 + 46.0 * index for index in range(len(arrows))]
-    bottom = 70 + 46.0 * len(arrows)
-    parts = [f'<line class="l" x1="{x}" y1="40" x2="{x}" y2="{bottom}"/>' for x in places.values()]
-    parts += [_text(x, 26, id, "b", "middle") for id, x in places.items()]
-    longest = 0.0
-    for arrow, y in zip(arrows, heights, strict=True):
-        start, end, (line, letters) = places[arrow.sender], places[arrow.receiver], arrow.styles
-        parts += [_arrow(start, end, y, line), _text(min(start, end) + 8, y - 8, arrow.label, letters)]
-        longest = max(longest, min(start, end) + 8 + LETTER * min(len(arrow.label), WIDE))
-    parts += _links(arrows, heights, places)
-    return _page(max(60 + apart * len(agents), longest + PAD), bottom + PAD, parts)
+    """A conversation: time runs to the right and wraps into rows. There is a box each time an agent has the work, and
+    an arrow with its reason, variables and artifacts for each handoff. One that came to nothing is dashed."""
+    drawing = course_map(course)
+    parts = [part for arrow in drawing.arrows for part in _handoff(arrow)]
+    parts += [part for stop in drawing.stops for part in _stop(stop)]
+    return _page(drawing.width, drawing.height, parts)
+
+
+def _handoff(arrow: PlacedHop) -> Iterator[str]:
+    step = arrow.hop.step
+    looks = "e g" if step is None else "e x r" if step.broken else "e"
+    yield f'<path class="{looks}" d="{_rounded(arrow.points)}"/>'
+
+
+def _stop(stop: Stop) -> Iterator[str]:
+    """Its box, and the label of the arrow that leads to it."""
+    box, step = stop.box, stop.step
+    size = f'x="{box.x:g}" y="{box.y:g}" width="{box.width:g}" height="{box.height:g}"'
+    yield f'<rect class="c{" u" if stop.ghost else ""}" {size} rx="6"/>'
+    name = stop.agent if len(stop.agent) <= NAME else f"{stop.agent[: NAME - 1]}…"
+    yield f"<g><title>{escape(stop.agent)}</title>{_text(box.x + PAD, box.y + 22, name, 'b')}</g>"
+    broken = step is not None and step.broken
+    yield f"<g>{f'<title>{escape(step.whole)}</title>' if step else ''}"
+    for index, line in enumerate(stop.above):
+        y = stop.y - ROW * (len(stop.above) - index) + 8
+        yield _text(stop.words.x, y, line, "t" if index else "t n" if broken else "t a" if step else "t d")
+    for index, line in enumerate(stop.below):
+        yield _text(stop.words.x, stop.y + ROW * (index + 1), line, "t d")
+    yield "</g>"
 
 
 def _card(member: PlacedMember) -> Iterator[str]:
@@ -140,32 +135,6 @@ def _rounded(points: Sequence[Point]) -> str:
 def _towards(start: Point, end: Point, length: float) -> Point:
     share = length / (dist(start, end) or 1)
     return start[0] + (end[0] - start[0]) * share, start[1] + (end[1] - start[1]) * share
-
-
-def _arrows(steps: Iterable[Step]) -> Iterator[Arrow]:
-    """There, and of a delegate back again."""
-    for step in steps:
-        label = f"{step.label} [{step.state}]" if step.declined else step.label
-        yield Arrow(step.sender, step.receiver, label, step)
-        if step.delegate and not step.declined:
-            yield from _arrows(step.inner)
-            yield Arrow(step.receiver, step.sender, step.state, step, back=True)
-
-
-def _links(arrows: Sequence[Arrow], heights: Sequence[float], places: dict[str, float]) -> Iterator[str]:
-    """Dots beside the sender's line, from what was declined down to the next try."""
-    there = [(arrow.step, y) for arrow, y in zip(arrows, heights, strict=True) if not arrow.back]
-    at = {step.id: y for step, y in there}
-    for step, y in there:
-        if (before := at.get(step.retry_of)) is not None:
-            x = places[step.sender]
-            yield f'<path class="k" d="M{x:g} {before:g}h-10V{y:g}h10"/>'
-
-
-def _arrow(start: float, end: float, y: float, style: str) -> str:
-    if start == end:
-        return f'<path class="{style}" d="M{start:g} {y:g}h40v14h-40"/>'
-    return f'<path class="{style}" d="M{start:g} {y:g}H{end:g}"/>'
 
 
 def _text(x: float, y: float, text: str, style: str = "", anchor: str = "start") -> str:

@@ -19,6 +19,8 @@ NARROW = 156.0
 """The width of a box whose text is short."""
 LONG = 30
 """How many letters a line has at most."""
+WIDE = 60
+"""How many letters a line of a rule has at most."""
 MANY = 6
 """A way to more receivers than this is written in the box of its sender, not drawn."""
 
@@ -56,11 +58,13 @@ class TeamMap(Struct, frozen=True):
     height: float
     members: tuple[PlacedMember, ...]
     arrows: tuple[PlacedArrow, ...]
+    rules: tuple[str, ...] = ()
+    """What stands below them."""
 
 
 def team_map(plan: Plan) -> TeamMap:
     """The members of a team in rows below the start agent, and who can hand to whom."""
-    places = sorted(plan, key=lambda place: not place.start)
+    places = sorted(plan.places, key=lambda place: not place.start)
     ways = _drawn(places)
     labels = {pair: tuple(_label(pair[1], found)) for pair, found in ways.items()}
     texts = {place.id: tuple(_lines(place)) for place in places}
@@ -71,9 +75,11 @@ def team_map(plan: Plan) -> TeamMap:
     ]
     layout = laid_out(boxes, links)
     reached = {id for place in places for way in place.ways for id in way.reaches if id != place.id}
+    reached |= {rule.goto for rule in plan.rules}
+    rules = tuple(line for rule in plan.rules for line in wrap(f"rule {rule.label}", WIDE, subsequent_indent="  "))
     return TeamMap(
-        layout.width,
-        layout.height,
+        max(layout.width, _width(rules, SMALL) + 2 * PAD if rules else 0.0),
+        layout.height + (LINE * len(rules) + PAD if rules else 0.0),
         tuple(
             PlacedMember(place, texts[place.id], layout.boxes[place.id], place.start or place.id in reached)
             for place in places
@@ -82,6 +88,7 @@ def team_map(plan: Plan) -> TeamMap:
             PlacedArrow(*pair, tuple(found), labels[pair], route.points, route.label)
             for (pair, found), route in zip(ways.items(), layout.routes, strict=True)
         ),
+        rules,
     )
 
 

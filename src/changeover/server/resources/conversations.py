@@ -285,7 +285,7 @@ async def conversation_context_flow(id: Id, team: Served, who: Who) -> Json:
 async def conversation_graph(id: Id, team: Served, who: Who, format: Format = "json") -> Response:
     """The handoffs of a conversation, drawn."""
     row = await seen(team, who, id)
-    return drawn(course_of(id, row.agent, await team.handoffs(id)), format)
+    return drawn(course_of(id, row.agent, await team.handoffs(id), await team.context_flow(id)), format)
 
 
 @resource.route("GET /conversations/{id:path}/chain", Drawing, refusals=NOT_FOUND)

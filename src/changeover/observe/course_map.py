@@ -1,0 +1,250 @@
+"""CourseMap: a conversation as a drawing, with a box each time an agent has the work, and an arrow for each handoff.
+
+Time runs to the right in columns, which wrap into rows. Labels stand before the boxes to which their arrows lead. Lines
+turn only beside the boxes, and in free space below the rows, so they cross neither boxes nor labels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from textwrap import wrap
+
+from msgspec import Struct
+
+from changeover.ids import split_handoff
+from changeover.observe.diagram import Course, Step
+from changeover.observe.layout import Point, Rect
+
+COLUMNS = 4
+"""How many columns a row has at most."""
+WIDTH, HEIGHT = 150.0, 34.0
+"""The size of a box."""
+TURN, WORDS = 56.0, 206.0
+"""Before each column: the space in which lines turn, and the space of labels."""
+LINE, PAD, APART, SLOT = 14.0, 16.0, 14.0, 6.0
+"""The height of a line of a label, free space at the edges, between boxes, and between lines side by side."""
+LONG, NAME = 30, 17
+"""How many letters a line of a label has at most, and the name in a box."""
+PITCH = TURN + WORDS + WIDTH
+
+
+class Stop(Struct, eq=False):
+    """A time in which an agent has the work, or would have had it."""
+
+    agent: str
+    column: int
+    ghost: bool = False
+    """True if the agent never got the work."""
+    step: Step | None = None
+    """The handoff that led to it."""
+    above: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    """What stands above and below its arrow."""
+    y: float = 0.0
+    """The middle of its box."""
+
+    @property
+    def row(self) -> int:
+        """The row in which its column stands."""
+        return self.column // COLUMNS
+
+    @property
+    def box(self) -> Rect:
+        """Where it is."""
+        return Rect(PAD + (self.column % COLUMNS) * PITCH + TURN + WORDS, self.y - HEIGHT / 2, WIDTH, HEIGHT)
+
+    @property
+    def words(self) -> Rect:
+        """Where the label of its arrow is."""
+        height = LINE * (len(self.above) + len(self.below))
+        return Rect(self.box.x - WORDS, self.y - LINE * len(self.above) - 4, WORDS - 8, height + 8)
+
+    @property
+    def up(self) -> float:
+        """How much space it takes above its middle."""
+        return max(HEIGHT / 2, LINE * len(self.above) + 6)
+
+    @property
+    def down(self) -> float:
+        """How much space it takes below its middle."""
+        return max(HEIGHT / 2, LINE * len(self.below) + 6)
+
+
+class Hop(Struct, frozen=True):
+    """An arrow between two stops; without a handoff the work came back, or another message came."""
+
+    source: Stop
+    target: Stop
+    step: Step | None = None
+
+
+class PlacedHop(Struct, frozen=True):
+    """An arrow, and the corners of its line."""
+
+    hop: Hop
+    points: tuple[Point, ...]
+
+
+class CourseMap(Struct, frozen=True):
+    """Stops and arrows, in pixels from the top left."""
+
+    width: float
+    height: float
+    stops: tuple[Stop, ...]
+    arrows: tuple[PlacedHop, ...]
+
+
+def course_map(course: Course) -> CourseMap:
+    """The places of all boxes, labels and lines of a conversation."""
+    walk = _Walk()
+    walk.follow(walk.stop(course.first, 0), course.steps)
+    bottoms, height = _stack(walk.stops, walk.hops)
+    router = _Router(bottoms)
+    columns = min(COLUMNS, max(stop.column for stop in walk.stops) + 1)
+    arrows = tuple(PlacedHop(hop, tuple(router.route(hop))) for hop in walk.hops)
+    return CourseMap(PAD + columns * PITCH + TURN + PAD, height, tuple(walk.stops), arrows)
+
+
+class _Walk:
+    """Follows the handoffs of a conversation and gives each stop its column."""
+
+    def __init__(self) -> None:
+        self.stops: list[Stop] = []
+        self.hops: list[Hop] = []
+
+    def stop(self, agent: str, column: int, label: Step | str = "") -> Stop:
+        """Add a stop with the label of the arrow that leads to it."""
+        if isinstance(label, Step):
+            found = Stop(agent, column, label.declined, label, tuple(_above(label)), tuple(_below(label)))
+        else:
+            found = Stop(agent, column, above=(_short(label),) if label else ())
+        self.stops.append(found)
+        return found
+
+    def follow(self, current: Stop, steps: Sequence[Step]) -> tuple[Stop, int]:
+        """Add the stops of a conversation; gives the last one and the last column."""
+        column = current.column
+        for stage in _stages(steps):
+            if stage[0].sender != current.agent:
+                current, column = self._come(current, stage[0].sender, column), column + 1
+            asked, column = self._offer(current, stage, column + 1)
+            if not stage[-1].delegate and not stage[-1].declined:
+                current = asked[-1]
+            elif back := [end for end, step in zip(asked, stage, strict=True) if step.delegate and not step.declined]:
+                column += 1
+                again = self.stop(current.agent, column, f"back to {current.agent}")
+                self.hops += [Hop(end, again) for end in back]
+                current = again
+        return current, column
+
+    def _come(self, before: Stop, agent: str, column: int) -> Stop:
+        """The stop of a sender that got the work by no handoff: by another message, or a rollback."""
+        stop = self.stop(agent, column + 1, f"then {agent}")
+        self.hops.append(Hop(before, stop))
+        return stop
+
+    def _offer(self, source: Stop, stage: Sequence[Step], column: int) -> tuple[list[Stop], int]:
+        """Offers that stand in one column; gives the last stop of each, and the last column."""
+        ends, last = [], column
+        for step in stage:
+            stop = self.stop(step.receiver, column, step)
+            self.hops.append(Hop(source, stop, step))
+            end, until = self.follow(stop, step.inner)
+            ends.append(end)
+            last = max(last, until)
+        return ends, last
+
+
+def _stages(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """What stands in one column: delegates of one turn, and offers that were declined with the one that followed."""
+    stage: list[Step] = []
+    for step in steps:
+        if stage and not (stage[-1].sender == step.sender and (stage[-1].declined or _beside(stage[-1], step))):
+            yield stage
+            stage = []
+        stage.append(step)
+    if stage:
+        yield stage
+
+
+def _beside(one: Step, other: Step) -> bool:
+    """True if an agent asked two delegates in one turn."""
+    turns = {split_handoff(step.id)[1].partition(".")[0] for step in (one, other)}
+    return one.delegate and other.delegate and len(turns) == 1
+
+
+def _above(step: Step) -> Iterator[str]:
+    yield _short(f"{'asks' if step.delegate else 'to'} {step.receiver}{f' (try {step.attempt})' * (step.attempt > 1)}")
+    yield from wrap(step.reason, LONG, max_lines=2, placeholder="…")
+
+
+def _below(step: Step) -> Iterator[str]:
+    if step.broken:
+        yield from wrap(step.state, LONG, max_lines=2, placeholder="…")
+    if step.variables:
+        yield _short(", ".join(step.variables))
+    if step.artifacts:
+        yield _short(f"+ {', '.join(step.artifacts)}")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
+
+
+def _stack(stops: Sequence[Stop], hops: Sequence[Hop]) -> tuple[list[float], float]:
+    """Give all stops their heights; gives the bottom of each row, and of the drawing. Below a row there is room for the
+    lines that run there."""
+    below = Counter(row for hop in hops for row in _channels(hop))
+    top, bottoms = PAD, []
+    for _, in_row in groupby(sorted(stops, key=lambda stop: stop.column), key=lambda stop: stop.row):
+        columns = [list(column) for _, column in groupby(in_row, key=lambda stop: stop.column)]
+        middle, bottom = top + max(column[0].up for column in columns), top
+        for column in columns:
+            y = middle
+            for index, stop in enumerate(column):
+                y += stop.up if index else 0.0
+                stop.y = y
+                y += stop.down + APART
+            bottom = max(bottom, y)
+        bottoms.append(bottom)
+        top = bottom + SLOT * below[len(bottoms) - 1] + APART
+    return bottoms, top + PAD
+
+
+def _channels(hop: Hop) -> list[int]:
+    """The rows below which a line runs."""
+    source, target = hop.source, hop.target
+    if target.column == source.column + 1 and source.row == target.row:
+        return []
+    if target.row > source.row + 1 and target.column % COLUMNS:
+        return [source.row, target.row - 1]
+    return [source.row]
+
+
+class _Router:
+    """Finds the way of each line, with a slot of its own where several run side by side."""
+
+    def __init__(self, bottoms: Sequence[float]) -> None:
+        self._bottoms = bottoms
+        self._slots: dict[tuple[str, int], dict[Stop | Hop, int]] = {}
+
+    def route(self, hop: Hop) -> list[Point]:
+        """The corners of a line."""
+        (start, sy), (end, ty) = (hop.source.box.x + WIDTH, hop.source.y), (hop.target.box.x, hop.target.y)
+        points, channels = [(start, sy)], _channels(hop)
+        x = start + self._slot("turn", hop.source.column, hop.source)
+        for row in channels:
+            y = self._bottoms[row] + self._slot("below", row, hop) - SLOT
+            points += [(x, points[-1][1]), (x, y)]
+            aside = row != channels[-1]
+            x = PAD / 2 if aside else end - WORDS - TURN + self._slot("turn", hop.target.column - 1, hop)
+        points += [(x, points[-1][1]), (x, ty), (end, ty)]
+        return [point for index, point in enumerate(points) if index == 0 or point != points[index - 1]]
+
+    def _slot(self, kind: str, at: int, what: Stop | Hop) -> float:
+        """How far a line is from the first of its kind at this place; the lines of one stop share a slot."""
+        taken = self._slots.setdefault((kind, at), {})
+        number = taken.setdefault(what, len(taken) + 1)
+        return SLOT * (number if kind == "below" else (number - 1) % 8 + 1)
