@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
-
 from msgspec import Struct
 
 from changeover.observe.sums import Sum, Times
@@ -36,7 +34,8 @@ class Periods:
     def __init__(self, since: float, until: float) -> None:
         self._since, self._until = since, until
         self._sums: dict[int, Sum] = {}
-        self._width = width_of(until - since) if isfinite(since) else 0
+        # A longer window would have periods without number: it begins with its first handoff instead.
+        self._width = width_of(until - since) if until - since <= MOST * WIDTHS[-1] else 0
 
     def add(self, course: Course) -> None:
         """Add one handoff; without a window, the first one decides how long a period is."""
