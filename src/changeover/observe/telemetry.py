@@ -107,16 +107,15 @@ class Tracing:
     async def noticed(self, recorded: Sequence[Recorded]) -> None:
         """End the spans that these events end."""
         for record in recorded:
-            trace = await self._trace(record)
+            trace = self._traces.get(record.conversation)
+            if trace is None or trace.position != record.position:
+                trace = await self._read_trace(record)
             if record.position >= trace.position:
                 for span in trace.apply(record):
                     self.pen.write(span)
 
-    async def _trace(self, record: Recorded) -> Trace:
-        found = self._traces.get(record.conversation)
-        if found is not None and found.position == record.position:
-            return found
-        if found is None and len(self._traces) >= KEPT:
+    async def _read_trace(self, record: Recorded) -> Trace:
+        if record.conversation not in self._traces and len(self._traces) >= KEPT:
             self._traces = {id: trace for id, trace in self._traces.items() if not trace.idle}
         trace = self._traces[record.conversation] = Trace(record.conversation)
         # Another process recorded what was before: the log tells when it began.
@@ -136,40 +135,38 @@ class Tracing:
 class Call:
     """The span of a call under way; as a context manager it is the current span, and ends with the block."""
 
-    def __init__(self, span: Span, settings: Telemetry, instruments: Instruments) -> None:
-        self._span, self._settings, self._instruments = span, settings, instruments
+    def __init__(self, span: Span, pen: _Pen) -> None:
+        self._span, self._pen = span, pen
         self._using, self._begun = ExitStack(), perf_counter()
 
     def tell(self, **attributes: Any) -> None:
         """Add attributes, by the names of `semconv`."""
-        for name, value in attributes.items():
-            self._span.set_attribute(getattr(names, name), value)
+        self._span.set_attributes({getattr(names, name): value for name, value in attributes.items()})
 
-    def show(self, **contents: Any) -> None:
-        """Add contents, if the team wants them in its spans."""
-        if self._settings.content:
-            self.tell(**{name: written(value, self._settings.redact) for name, value in contents.items()})
+    def show(self, contents: Callable[[], dict[str, Any]]) -> None:
+        """Add contents, which are only made if the team wants them in its spans."""
+        settings = self._pen.settings
+        if settings.content:
+            self.tell(**{name: written(value, settings.redact) for name, value in contents().items()})
 
     def fail(self, kind: str) -> None:
         """The call failed."""
-        from opentelemetry.trace import StatusCode
-
         self._span.set_attribute(names.ERROR_TYPE, kind)
-        self._span.set_status(StatusCode.ERROR, kind)
+        self._span.set_status(self._pen.api.StatusCode.ERROR, kind)
 
     def end(self) -> None:
         """End the span, once."""
         if self._span.is_recording():
-            self._instruments.count_call(getattr(self._span, "attributes", None) or {}, perf_counter() - self._begun)
+            found = getattr(self._span, "attributes", None) or {}
+            self._pen.instruments.count_call(found, perf_counter() - self._begun)
             self._span.end()
 
     def __enter__(self) -> Self:
-        from opentelemetry.trace import use_span
-
         own = self._span.get_span_context()
         here = trace_context(f"{own.trace_id:032x}", f"{own.span_id:016x}", own.trace_flags.sampled)
         self._using.callback(current_trace.reset, current_trace.set(here))
-        self._using.enter_context(use_span(self._span, record_exception=False, set_status_on_exception=False))
+        attached = self._pen.context.attach(self._pen.api.set_span_in_context(self._span))
+        self._using.callback(self._pen.context.detach, attached)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
@@ -188,7 +185,7 @@ class _Untraced(Call):
     def tell(self, **attributes: Any) -> None:
         pass
 
-    def show(self, **contents: Any) -> None:
+    def show(self, contents: Callable[[], dict[str, Any]]) -> None:
         pass
 
     def fail(self, kind: str) -> None:
@@ -216,9 +213,9 @@ class _Pen:
     """Writes spans with the program's tracer. Spans of recorded events have ids of their own, see `ids.span_id`."""
 
     def __init__(self, settings: Telemetry) -> None:
-        from opentelemetry import trace
+        from opentelemetry import context, trace
 
-        self._settings, self._api = settings, trace
+        self.settings, self.api, self.context = settings, trace, context
         provider = settings.tracer_provider or trace.get_tracer_provider()
         self._tracer = provider.get_tracer(SCOPE)
         self._ids = _Ids.of(self._tracer)
@@ -228,7 +225,7 @@ class _Pen:
         """The place of the current span, else the beginning of a trace; empty if nothing records spans."""
         if self._ids is None:
             return ""
-        current = self._api.get_current_span().get_span_context()
+        current = self.api.get_current_span().get_span_context()
         if current.is_valid:
             return trace_context(f"{current.trace_id:032x}", f"{current.span_id:016x}", current.trace_flags.sampled)
         trace = self._ids.generate_trace_id()
@@ -242,39 +239,39 @@ class _Pen:
         if self._ids is None or not sampled:
             return
         attributes = span.attributes
-        if not self._settings.content:
+        if not self.settings.content:
             attributes.pop(names.MESSAGE, None)
         elif names.MESSAGE in attributes:
-            attributes[names.MESSAGE] = self._settings.redact(attributes[names.MESSAGE])
+            attributes[names.MESSAGE] = self.settings.redact(attributes[names.MESSAGE])
         self._ids.next = int(trace, 16), int(span.id, 16)
-        links = [self._api.Link(self._place(trace, id)) for id in span.links]
+        links = [self.api.Link(self._place(trace, id)) for id in span.links]
         made = self._tracer.start_span(
             span.name, self._below(trace, span.parent), attributes=attributes, links=links, start_time=_ns(span.start)
         )
         self._ids.next = None
         if span.error:
             made.set_attribute(names.ERROR_TYPE, span.error)
-            made.set_status(self._api.StatusCode.ERROR, span.error)
+            made.set_status(self.api.StatusCode.ERROR, span.error)
         made.end(_ns(span.end))
         self.instruments.count(attributes, span.end - span.start, span.error)
 
     def call(self, name: str, above: str, attributes: dict[str, Any]) -> Call:
         """The span of a call that begins now."""
         trace, parent, _ = split_trace(above)
-        kind = self._api.SpanKind.CLIENT if attributes[names.OPERATION] == names.CHAT else self._api.SpanKind.INTERNAL
+        kind = self.api.SpanKind.CLIENT if attributes[names.OPERATION] == names.CHAT else self.api.SpanKind.INTERNAL
         span = self._tracer.start_span(name, self._below(trace, parent), kind, attributes)
-        return Call(span, self._settings, self.instruments)
+        return Call(span, self)
 
     def _place(self, trace: str, span: str) -> SpanContext:
-        flags = self._api.TraceFlags(self._api.TraceFlags.SAMPLED)
-        return self._api.SpanContext(int(trace, 16), int(span, 16), is_remote=True, trace_flags=flags)
+        flags = self.api.TraceFlags(self.api.TraceFlags.SAMPLED)
+        return self.api.SpanContext(int(trace, 16), int(span, 16), is_remote=True, trace_flags=flags)
 
     def _below(self, trace: str, parent: str) -> Context:
-        from opentelemetry.context import Context
-
         if not parent:
-            return Context()
-        return self._api.set_span_in_context(self._api.NonRecordingSpan(self._place(trace, parent)), Context())
+            return self.context.Context()
+        return self.api.set_span_in_context(
+            self.api.NonRecordingSpan(self._place(trace, parent)), self.context.Context()
+        )
 
 
 def _ns(seconds: float) -> int:
@@ -349,14 +346,14 @@ class TracedModel:
             names.ATTEMPT: request.attempt,
         }
         call = self._tracing.call(f"{names.CHAT} {self._name}", request.context, attributes)
-        call.show(INSTRUCTIONS=request.instructions, INPUT_MESSAGES=list(request.messages))
+        call.show(lambda: {"INSTRUCTIONS": request.instructions, "INPUT_MESSAGES": list(request.messages)})
         return call
 
     def _note(self, call: Call, reply: Reply) -> None:
         call.tell(INPUT_TOKENS=reply.usage.input_tokens, OUTPUT_TOKENS=reply.usage.output_tokens)
         if reply.usage.cost is not None:
             call.tell(COST=reply.usage.cost)
-        call.show(OUTPUT_MESSAGES={"text": reply.text, "calls": reply.calls})
+        call.show(lambda: {"OUTPUT_MESSAGES": {"text": reply.text, "calls": reply.calls}})
 
 
 class TracedToolkit:
@@ -377,9 +374,9 @@ class TracedToolkit:
             names.AGENT_ID: context.agent,
         }
         with self._tracing.call(f"{names.EXECUTE_TOOL} {name}", context, attributes) as call:
-            call.show(TOOL_ARGUMENTS=args)
+            call.show(lambda: {"TOOL_ARGUMENTS": args})
             outcome = await self._toolkit.call(name, args, context)
-            call.show(TOOL_RESULT=outcome.text)
+            call.show(lambda: {"TOOL_RESULT": outcome.text})
             if not outcome.ok:
                 call.fail("tool_error")
             return outcome
