@@ -99,7 +99,7 @@ def test_a_task_is_interrupted_when_its_process_is_gone(which: signal.Signals, t
         command.hears(which)
         command.ends()
     url = f"sqlite:///{tmp_path / 'changeover.db'}"
-    wait_for(lambda: listed(url).get("billing") == "interrupted", 2)
+    wait_for(lambda: listed(url).get("billing") == "interrupted", 10)
     for options in ([], ["--status", "interrupted"]):
         done = changeover("conversations", "--store", url, "--json", *options)
         assert [each["status"] for each in json.loads(done.stdout)] == ["interrupted"]

@@ -305,11 +305,11 @@ def store(tmp_path: Path) -> Store:
 
 
 async def in_time(cancelling: Callable[[], Any]) -> Any:
-    """What it gives, if it does so within a second or so."""
+    """What it gives, if it does so within seconds."""
     begun = time.monotonic()
     async with asyncio.timeout(10):
         given = await cancelling()
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 5
     return given
 
 

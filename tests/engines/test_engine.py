@@ -125,7 +125,7 @@ async def test_whoever_waits_is_told_when_the_engine_is_closed():
     await asyncio.sleep(0.01)
     await engine.close()
     with pytest.raises((EngineError, asyncio.CancelledError)):
-        await asyncio.wait_for(answer, 0.5)
+        await asyncio.wait_for(answer, 10)
 
 
 def counting(effects: list[str]) -> World:

@@ -223,7 +223,7 @@ def test_what_a_loop_left_undone_is_finished_when_the_next_message_comes():
     model = Hangs()
     team = Team([Agent("solo")], model=ScriptedModel(model.play))
     stopped_while_it_thinks(team, model)
-    assert asyncio.run(asyncio.wait_for(team.run("two", conversation="c"), 2)).output == "An answer to two."
+    assert asyncio.run(asyncio.wait_for(team.run("two", conversation="c"), 10)).output == "An answer to two."
     assert asyncio.run(team.run("one", conversation="c", key="one")).output == "An answer to one."
 
 

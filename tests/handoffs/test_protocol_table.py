@@ -181,7 +181,7 @@ class Offered:
         """The id of the handoff, once it is in its state."""
         self.offering = asyncio.ensure_future(self.team.offer(package(mode, timeout=60.0)))
         if self._state in (State.PENDING, State.WORKING, State.TIMEOUT):
-            await asyncio.wait_for(self.held.wait(), 2)
+            await asyncio.wait_for(self.held.wait(), 10)
         if self._state is State.TIMEOUT:
             await self.clock.advance(61)
         if self._state not in (State.PENDING, State.WORKING):

@@ -69,7 +69,7 @@ async def left_open(team: Team) -> str:
 async def test_what_a_model_raises_ends_the_run_with_a_model_error(name: str):
     team = Team([Agent("desk")], model=Raising(ERRORS[name]), clock=ManualClock(auto=True))
     with pytest.raises(ModelError):
-        await asyncio.wait_for(team.run("hello", conversation="story"), 1)
+        await asyncio.wait_for(team.run("hello", conversation="story"), 10)
     assert await left_open(team) == "closed"
 
 
@@ -78,7 +78,7 @@ async def test_a_reply_that_cannot_be_recorded_ends_the_run_with_a_model_error(n
     model, clock = ScriptedModel(lambda *_: REPLIES[name]), ManualClock(auto=True)
     async with Team([Agent("desk")], model=model, store=any_store, clock=clock) as team:
         with pytest.raises(ModelError):
-            await asyncio.wait_for(team.run("hello", conversation="story"), 2)
+            await asyncio.wait_for(team.run("hello", conversation="story"), 10)
         assert await left_open(team) == "closed"
 
 
@@ -92,7 +92,7 @@ async def test_a_model_that_asks_for_an_impossible_pause_is_called_again_after_t
 
     answers: list[Any] = []
     team = Team([Agent("desk")], model=ScriptedModel(play), clock=ManualClock(auto=True))
-    assert (await asyncio.wait_for(team.run("hello"), 1)).output == "Hello."
+    assert (await asyncio.wait_for(team.run("hello"), 10)).output == "Hello."
 
 
 NEGATIVE = {

@@ -50,7 +50,7 @@ async def test_what_becomes_due_by_the_clock_of_the_database_is_unfinished_then(
 
     await log.append(opening(), waiting(time.time() + 0.4))
     assert not await is_unfinished()
-    await until(is_unfinished, 2.0)
+    await until(is_unfinished, 10.0)
 
 
 async def test_of_a_child_that_is_due_or_left_the_root_is_unfinished_too(another: Another):

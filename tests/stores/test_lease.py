@@ -156,4 +156,4 @@ async def test_a_claim_outlives_the_loss_of_the_lease(another: Another, shared_s
 async def test_the_lease_is_measured_by_the_clock_of_the_database(another: Another, shared_store: str):
     await another(5.0).append(opening(), WORKING)
     [(until_,)] = query(shared_store, "SELECT until FROM processes")
-    assert 3.0 < until_ - time.time() < 6.0
+    assert 0 < until_ - time.time() < 6.0

@@ -52,8 +52,8 @@ async def test_a_file_that_is_locked_for_three_seconds_is_waited_for(opened: Ope
         await asyncio.sleep(0.01)
         longest = max(longest, time.monotonic() - before)
     await appended
-    assert 2.9 < time.monotonic() - begun < 4.5
-    assert longest < 0.5, "the event loop stood still"
+    assert 2.9 < time.monotonic() - begun < 8
+    assert longest < 1.5, "the event loop stood still"
     thread.join()
 
 

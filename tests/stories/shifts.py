@@ -93,10 +93,10 @@ async def a_worker_renews_its_claim_for_as_long_as_it_works(stage: Stage) -> Non
     hold = Hold()
     team = office(stage, pulled("clerk"), clerk=keeps_working(hold))
     ticket = await team.submit(package())
-    async with at_work(stage, team, "clerk", lease=0.4):
+    async with at_work(stage, team, "clerk", lease=1.0):
         if stage.lives == 1:
             await hold.begun.wait()
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(1.2)
             status = await team.status(ticket)
             assert (status.state, status.owner, status.attempts) == ("WORKING", "wanda", 1)
             assert await team.claim("clerk") == []

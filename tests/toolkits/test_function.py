@@ -163,7 +163,7 @@ async def test_a_plain_function_that_runs_out_of_items_fails_at_once():
     def find() -> Any:
         return next(iter([]))
 
-    outcome = await asyncio.wait_for(outcome_of(find), 2)
+    outcome = await asyncio.wait_for(outcome_of(find), 10)
     assert not outcome.ok
     assert "StopIteration" in outcome.text
 
@@ -234,7 +234,7 @@ async def test_a_cancelled_call_does_not_wait_for_a_plain_function():
     await asyncio.to_thread(begun.wait, 5)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(call, 2)
+        await asyncio.wait_for(call, 10)
     end.set()
 
 
@@ -288,7 +288,7 @@ async def test_many_plain_functions_that_hang_do_not_keep_others_waiting():
 
     hung = await asyncio.gather(*(outcome_of(hang) for _ in range(60)))
     assert not any(outcome.ok for outcome in hung)
-    assert await asyncio.wait_for(outcome_of(returning("here")), 2) == ToolOutcome("here")
+    assert await asyncio.wait_for(outcome_of(returning("here")), 10) == ToolOutcome("here")
     end.set()
 
 
