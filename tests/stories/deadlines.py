@@ -14,6 +14,7 @@ from tests.stories.cancellation import assert_at_rest, told
 from tests.stories.delegates import asks, boss, came_back, cast
 from tests.stories.offers import DONE, MODES, package
 from tests.stories.service import (
+    assert_alive,
     assert_lost,
     brings,
     brought,
@@ -24,6 +25,7 @@ from tests.stories.service import (
     outcome,
     pulled,
     served,
+    soon,
     tickets,
 )
 from tests.stories.stage import CONVERSATION, Stage, events, story
@@ -48,10 +50,35 @@ async def go_to(clock: ManualClock, team: Team, seconds: float, conversation: st
     await clock.advance(max(ManualClock().now() + seconds, last, clock.now()) - clock.now())
 
 
-def office(stage: Stage, **shared: Any) -> tuple[Team, ManualClock]:
+class ObservedClock(ManualClock):
+    """A clock that notes for which times alarms were set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alarms = set[float]()
+
+    async def alarm(self, at: float) -> None:
+        self.alarms.add(at)
+        await super().alarm(at)
+
+
+def office(stage: Stage, **shared: Any) -> tuple[Team, ObservedClock]:
     """A pulled clerk, and a clock to move."""
-    clock = ManualClock()
+    clock = ObservedClock()
     return stage.team([Agent("desk", handoffs=()), pulled("clerk")], cast(), clock=clock, **shared), clock
+
+
+async def submitted(stage: Stage, team: Team, clock: ObservedClock, mode: str) -> Ticket:
+    """Submit a package with a deadline in a minute, and return when a process keeps that time."""
+    ticket = await team.submit(package(mode=mode, conversation=mode, deadline=in_a_minute()))
+
+    async def is_watched() -> bool:
+        await assert_alive(team)
+        return ticket.deadline in clock.alarms
+
+    if stage.lives == 1:
+        await soon(is_watched)
+    return ticket
 
 
 async def is_over(team: Team, ticket: Ticket, why: str) -> None:
@@ -68,7 +95,7 @@ async def is_over(team: Team, ticket: Ticket, why: str) -> None:
 async def a_package_that_is_not_claimed_before_its_deadline_times_out(stage: Stage) -> None:
     for mode in MODES:
         team, clock = office(stage)
-        ticket = await team.submit(package(mode=mode, conversation=mode, deadline=in_a_minute()))
+        ticket = await submitted(stage, team, clock, mode)
         assert ticket.deadline == in_a_minute().timestamp() or stage.lives > 1
         if stage.lives == 1:
             await go_to(clock, team, 59, mode)
@@ -81,7 +108,7 @@ async def a_package_that_is_not_claimed_before_its_deadline_times_out(stage: Sta
 async def a_package_that_is_claimed_and_not_answered_before_its_deadline_has_timed_out(stage: Stage) -> None:
     for mode in MODES:
         team, clock = office(stage)
-        ticket = await team.submit(package(mode=mode, conversation=mode, deadline=in_a_minute()))
+        ticket = await submitted(stage, team, clock, mode)
         held = await stage.claim(team, "clerk")
         await go_to(clock, team, 60, mode)
         await is_over(team, ticket, UNCLAIMED)
@@ -94,7 +121,7 @@ async def a_package_that_is_claimed_and_not_answered_before_its_deadline_has_tim
 async def a_late_answer_under_a_lost_claim_does_not_extend_a_deadline(stage: Stage) -> None:
     for mode in MODES:
         team, clock = office(stage)
-        ticket = await team.submit(package(mode=mode, conversation=mode, deadline=in_a_minute()))
+        ticket = await submitted(stage, team, clock, mode)
         for lost in await stage.claim(team, "clerk"):
             await free(team, lost.ticket.id)
             await error(ClaimLost, lost.accept())

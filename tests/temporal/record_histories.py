@@ -10,8 +10,9 @@ from uuid import uuid4
 from changeover import Approve, Temporal, __version__
 from changeover.stores.store import Store, upgrade_store
 from tests.databases import fresh_schema
+from tests.temporal.history import HISTORIES, histories
 from tests.temporal.server import server
-from tests.temporal.test_engine import HISTORIES, desk, family, histories, payer
+from tests.temporal.teams import desk, family, payer
 
 
 async def main() -> None:

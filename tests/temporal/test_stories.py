@@ -40,15 +40,6 @@ WIDEST = (
     "a_receiver_that_does_not_answer_in_time_does_not_get_the_handoff",
 )
 """Stories that together have every event and every command."""
-HASTY = {
-    "a_package_that_is_claimed_and_not_answered_before_its_deadline_has_timed_out",
-    "a_package_that_is_not_claimed_before_its_deadline_times_out",
-    "a_late_answer_under_a_lost_claim_does_not_extend_a_deadline",
-    "a_delegate_does_not_expire_while_a_delegate_below_it_waits_for_approval",
-}
-"""Stories that do not run here. They move a clock of their own, which Temporal's timers do not follow: three look at
-once for what a worker records a moment later; in the other one the caller is not told that a delegate's delegate
-waits."""
 FEW = 60
 
 
@@ -57,14 +48,13 @@ def sample() -> list[str]:
     themes = {STORIES[name].__module__ for name in WIDEST}
     chosen = list(WIDEST)
     for name, tell in STORIES.items():
-        if tell.__module__ not in themes and name not in HASTY and len(chosen) < FEW:
+        if tell.__module__ not in themes and len(chosen) < FEW:
             themes.add(tell.__module__)
             chosen.append(name)
     return chosen
 
 
-EVERY = [(store, name) for store, name in stores_for(0) if name not in HASTY]
-TOLD = EVERY if STRESS else [("postgresql", name) for name in sample()]
+TOLD = stores_for(0) if STRESS else [("postgresql", name) for name in sample()]
 
 
 @pytest.mark.stress

@@ -41,7 +41,7 @@ class Placement(Protocol):
         ...
 
     def noticed(self, live: Conversation) -> None:
-        """Commands in flight have changed, so that nothing may be left to do here."""
+        """Commands in flight have changed, so that nothing may be left to do here; or a caller has come to wait."""
         ...
 
     async def heard(self, live: Conversation) -> None:

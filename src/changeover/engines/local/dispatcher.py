@@ -110,6 +110,8 @@ class Dispatcher:
                 reading.put(ref)
             if live.news or live.notifying is not None:
                 await self.notify(live)
+            elif not answer.done():
+                self.placement.noticed(live)
             result = await self.conversations.result(live, await answer)
             return typed(result, self.directory.world.roster)
         finally:

@@ -12,6 +12,7 @@ from changeover.errors import MisconfiguredError
 from changeover.relay.engine import Engine, EngineSetup
 from changeover.tools.secret import REFERENCE, reference_faults
 
+LEAST = {"concurrency": 1, "history": 20}
 SECONDS = ("heartbeat", "task", "sticky", "leg", "unclaimed", "grace")
 
 
@@ -35,6 +36,8 @@ class Temporal:
     worker: bool = True
     agents: tuple[str, ...] = ()
     concurrency: int = 100
+    history: int = 2_000
+    """Events of a workflow after which it goes on with a new history."""
     heartbeat: float = 3.0
     """Seconds without a heartbeat after which another worker takes over."""
     task: float = 3.0
@@ -94,5 +97,7 @@ def _number_faults(given: Temporal) -> Iterator[str]:
         value = getattr(given, name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not (isfinite(value) and value > 0):
             yield f"{name}={value!r} is not a number of seconds above 0"
-    if isinstance(given.concurrency, bool) or not isinstance(given.concurrency, int) or given.concurrency < 1:
-        yield f"concurrency={given.concurrency!r} is not a whole number of 1 or more"
+    for name, least in LEAST.items():
+        value = getattr(given, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            yield f"{name}={value!r} is not a whole number of {least} or more"

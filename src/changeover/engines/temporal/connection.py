@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -29,8 +30,15 @@ RETRY = 0.5
 """Seconds before a call that did not get through is repeated; they double up to eight."""
 FRESH = 5.0
 """Seconds for which it is believed which queues are served."""
-QUIET = 3.0
+QUIET = 2.0
 """Seconds without news after which it is checked that a worker serves a conversation."""
+REFUSALS = (
+    RPCStatusCode.INVALID_ARGUMENT,
+    RPCStatusCode.NOT_FOUND,
+    RPCStatusCode.PERMISSION_DENIED,
+    RPCStatusCode.UNAUTHENTICATED,
+)
+"""Errors of a call that will not pass by themselves: of its ids, the namespace or the API key."""
 ACTIVITY, WORKFLOW_TASK = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
 
 
@@ -46,6 +54,8 @@ class Connection:
         self._error: Exception | None = None
         self._waiting: dict[str, Call] = {}
         """Calls that have not got through yet, by conversation."""
+        self._refused: dict[str, RPCError] = {}
+        """Why Temporal refused the calls of conversations."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._served: dict[str, tuple[float, bool]] = {}
         self._called: dict[str, float] = {}
@@ -92,9 +102,9 @@ class Connection:
         """Call the workflow of a conversation's tree, now and again until it gets through."""
         before = self._waiting.get(call.conversation)
         self._called[call.conversation] = time.monotonic()
-        if before is not None and (before.at < 0 or 0 <= call.at <= before.at):
+        if before is not None and not call.more and (before.at < 0 or 0 <= call.at <= before.at):
             return
-        self._waiting[call.conversation] = call
+        self._waiting[call.conversation] = replace(call, more=[*before.more, *call.more]) if before else call
         if before is None:
             _ = self._begin(self._send(call.conversation))
 
@@ -104,14 +114,13 @@ class Connection:
             try:
                 await self._signal(await self.client(), call)
             except RPCError as error:
-                if error.status is RPCStatusCode.INVALID_ARGUMENT:
-                    logger.error("Temporal refused the call of %s: %s", conversation, error)
-                    del self._waiting[conversation]
-                    return
+                if error.status in REFUSALS:
+                    self._refused[conversation] = error
                 logger.warning("the call of %s is repeated: %s", conversation, error)
                 await asyncio.sleep(pause)
                 pause = min(8.0, 2 * pause)
             else:
+                self._refused.pop(conversation, None)
                 if self._waiting.get(conversation) is call:
                     del self._waiting[conversation]
 
@@ -135,7 +144,7 @@ class Connection:
 
     def _terms(self) -> Terms:
         given = self._settings
-        return Terms(self.queue, given.heartbeat, given.leg, given.unclaimed, self._attributes)
+        return Terms(self.queue, given.heartbeat, given.leg, given.unclaimed, self._attributes, given.history)
 
     def workflow(self, root: str) -> str:
         """The id of the workflow of a root conversation."""
@@ -181,6 +190,8 @@ class Connection:
                 f"Temporal at {self._settings.address} cannot be reached ({self._error}); "
                 "the run is recorded, and begins when it can"
             )
+        if (refused := self._refused.get(conversation)) is not None:
+            raise EngineError(f"Temporal refuses the call of {conversation!r}: {refused}. The call is repeated")
         client = await self.client()
         try:
             found = (await client.get_workflow_handle(self.workflow(root_of(conversation))).describe()).raw_description
@@ -197,7 +208,9 @@ class Connection:
         return bool(found.workflow_execution_info.status == running)
 
     async def _require(self, queue: str, kind: TaskQueueType.ValueType) -> None:
-        if not await self._polled(queue, kind):
+        # A worker of this process may not have asked for work yet.
+        own = self._settings.worker and queue == self.queue and not (kind == ACTIVITY and self._settings.agents)
+        if not own and not await self._polled(queue, kind):
             raise EngineError(
                 f"no worker serves the task queue {queue!r} in the namespace {self._settings.namespace!r} of Temporal; "
                 "start one with `changeover worker`. The run is recorded, and begins when one comes"

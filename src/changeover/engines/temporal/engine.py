@@ -30,7 +30,7 @@ class TemporalEngine(LocalEngine):
         self._next: Legs | None = None
 
     def _placement(self) -> Placement:
-        self._next = Legs(Connection(self._settings, self._team), self._settings.agents)
+        self._next = Legs(Connection(self._settings, self._team), self._settings)
         return self._next
 
     def _here(self) -> Dispatcher:

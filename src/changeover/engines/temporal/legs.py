@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from changeover.engines.clock import SystemClock
 from changeover.engines.local.conversation import Conversation
 from changeover.engines.local.dispatcher import Dispatcher
+from changeover.engines.temporal import Temporal
 from changeover.engines.temporal.connection import QUIET, Connection
 from changeover.engines.temporal.shell import Call, Report
 from changeover.engines.temporal.shell import Leg as Asked
@@ -40,8 +42,8 @@ class Leg:
 class Legs:
     """The placement of a process that works on what Temporal gives it, and on tickets that it has claimed."""
 
-    def __init__(self, connection: Connection, agents: Sequence[str]) -> None:
-        self.connection, self._agents = connection, frozenset(agents)
+    def __init__(self, connection: Connection, settings: Temporal) -> None:
+        self.connection, self._agents, self._works = connection, frozenset(settings.agents), settings.worker
         self._legs: dict[str, Leg] = {}
         self._unfinished: dict[str, float] = {}
         """When conversations without an owner were first seen, or last called."""
@@ -68,7 +70,8 @@ class Legs:
         return live is None or self.dispatcher.waits.holdings.claim_for(live.state) is None
 
     def passes_on(self, conversation: str) -> bool:
-        return self.elsewhere(conversation)
+        # A process that only takes inputs may have another version of the team than the workers: they decide.
+        return self._works and self.elsewhere(conversation)
 
     def admits(self, live: Conversation, commands: Sequence[Command]) -> bool:
         leg = self._legs.get(live.state.id)
@@ -107,7 +110,7 @@ class Legs:
 
     def call(self, live: Conversation) -> None:
         state = live.state
-        call = Call(state.id, state.position, self.connection.known_queue(state.agent))
+        call = Call(state.id, state.position, self.connection.known_queue(state.agent) if self._works else "")
         if (above := self._legs.get(state.parent)) is None:
             self.connection.call(call)
             return
@@ -118,8 +121,9 @@ class Legs:
     def _call_below(self, leg: Leg) -> None:
         """Call the delegates of a leg that has other work to do."""
         below, leg.below = leg.below, {}
-        for call in below.values():
-            self.connection.call(call)
+        if below:
+            first, *others = below.values()
+            self.connection.call(replace(first, more=others))
 
     def recalled(self, conversation: str) -> bool:
         now, seen = time.monotonic(), self._unfinished.get(conversation)

@@ -35,6 +35,9 @@ class Terms:
     unclaimed: float
     """After this time without a worker, a leg goes to the default queue."""
     attributes: bool = False
+    history: int = 0
+    """The events after which the workflow goes on with a new history when no leg is under way; 0 if only Temporal says
+    when. After twice as many no leg is begun before."""
 
 
 @dataclass
@@ -45,6 +48,8 @@ class Call:
     at: int = -1
     """The position that a worker has to see; -1 if it has to look in any case."""
     queue: str = ""
+    more: list[Call] = field(default_factory=list)
+    """Calls of other conversations of the tree: one signal costs less than many."""
 
 
 @dataclass
@@ -121,7 +126,7 @@ class Shell:
 
     @workflow.run
     async def run(self, start: Start) -> None:
-        await workflow.wait_condition(lambda: not self._places or (self._full and not self._legs))
+        await workflow.wait_condition(lambda: not self._places or (self._full() and not self._legs))
         if self._places:
             workflow.continue_as_new(Start(self._root, self._terms, self._places))
         if self._terms.attributes and self._status:
@@ -130,6 +135,8 @@ class Shell:
     @workflow.signal
     def call(self, call: Call) -> None:
         """Have a worker go on with a conversation, unless one has seen that position already."""
+        for each in call.more:
+            self.call(each)
         place = self._places.get(call.conversation) or self._open(call.conversation, Place())
         if 0 <= call.at <= max(place.at, place.wanted):
             return
@@ -145,9 +152,10 @@ class Shell:
         """What is outstanding, for people who look at a workflow."""
         return self._places
 
-    @property
-    def _full(self) -> bool:
-        return workflow.info().is_continue_as_new_suggested()
+    def _full(self, times: int = 1) -> bool:
+        """True if the history is so many times as long as it should be, or longer than Temporal wants it."""
+        info, most = workflow.info(), self._terms.history
+        return info.is_continue_as_new_suggested() or 0 < times * most <= info.get_current_history_length()
 
     def _open(self, id: str, place: Place) -> Place:
         self._places[id], self._bells[id] = place, asyncio.Event()
@@ -161,7 +169,7 @@ class Shell:
         while id in self._places:
             if not place.called:
                 await self._pause(id, place)
-            if self._full:
+            if self._full(times=2):  # there was no moment without a leg
                 await asyncio.Event().wait()  # the next run of the workflow goes on from here
             await self._advance(id, place)
 

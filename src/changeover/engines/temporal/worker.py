@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import timedelta
 from typing import Any
 
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from changeover.engines.temporal import Temporal
@@ -16,6 +18,10 @@ from changeover.engines.temporal.connection import Connection
 from changeover.engines.temporal.legs import Legs
 from changeover.engines.temporal.shell import ADVANCE, Leg, Report, Shell
 
+logger = logging.getLogger("changeover.engine")
+
+PAUSE = 2.0
+"""Seconds before a worker that Temporal refused starts again."""
 STOPPED = "the worker stopped before the leg was over"
 
 
@@ -25,10 +31,20 @@ class TemporalWorker:
     def __init__(self, settings: Temporal, connection: Connection, legs: Legs) -> None:
         self._settings, self._connection, self._legs = settings, connection, legs
         self._workers: list[Worker] = []
+        self._stopping = False
 
     async def run(self) -> None:
-        """Work until `stop` is called."""
+        """Work until `stop` is called. What Temporal refuses, such as a missing namespace, is tried again."""
         client = await self._connection.client()
+        while not self._stopping:
+            try:
+                await self._poll(client)
+            except (RuntimeError, RPCError) as error:
+                logger.warning("the worker of %s starts again: %s", self._connection.queue, error)
+                await asyncio.gather(*(each.shutdown() for each in self._workers), return_exceptions=True)
+                await asyncio.sleep(PAUSE)
+
+    async def _poll(self, client: Client) -> None:
         agents = self._settings.agents
         own = [self._polling(client, self._connection.own_queue(agent), [self.advance]) for agent in agents]
         default = self._polling(client, self._connection.queue, [] if agents else [self.advance], workflows=[Shell])
@@ -52,6 +68,7 @@ class TemporalWorker:
 
     async def stop(self) -> None:
         """Take no more work; what was begun has the seconds of `grace` to end, and is left to other workers then."""
+        self._stopping = True
         stopping = asyncio.gather(*(worker.shutdown() for worker in self._workers), return_exceptions=True)
         await asyncio.wait([stopping], timeout=self._settings.grace)
         await self._legs.abandon_all()
@@ -64,12 +81,13 @@ class TemporalWorker:
             leg.tracked = False  # the worker before may have given work to delegates and not reported it
         beating = asyncio.ensure_future(self._beat())
         working = asyncio.ensure_future(self._legs.advance(leg))
+        reactions = set[asyncio.Task[None]]()
         try:
             while not working.done():
                 try:
                     await asyncio.wait([working])
-                except asyncio.CancelledError:
-                    await self._cancelled(leg.conversation)
+                except asyncio.CancelledError:  # in a task of its own: another one may follow at once
+                    reactions.add(asyncio.ensure_future(self._cancelled(leg.conversation)))
             if working.cancelled():
                 raise ApplicationError(STOPPED, category=ApplicationErrorCategory.BENIGN)
             return working.result()
@@ -78,9 +96,9 @@ class TemporalWorker:
             working.cancel()
 
     async def _beat(self) -> None:
-        while True:
-            activity.heartbeat()
+        while True:  # not at once: most legs are over before, and each heartbeat is a write of the server
             await asyncio.sleep(self._settings.heartbeat / 4)
+            activity.heartbeat()
 
     async def _cancelled(self, conversation: str) -> None:
         """Look at the log again if the workflow asks for it; stop if another worker has the work, or this one ends."""
