@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from math import pi, sin
 from typing import Any
 
 from msgspec.structs import replace
@@ -29,7 +30,9 @@ DAY = 86_400.0
 WORDS = ("plain", "refund", "refund", "twice", "ask", "shy", "round", "broken", "find", "limit", "refund", "slow")
 """What users say, in turn."""
 AT_ONCE = 24
-"""Conversations that run at the same time."""
+"""Conversations that run at the same time, at most."""
+MOMENTS = 96
+"""When conversations begin: at least so many times in the day, if there are as many."""
 
 
 def _reply(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
@@ -44,13 +47,13 @@ TURNS = {
     ("triage", "shy"): hands_off("goodwill", "Something for the trouble?"),
     ("triage", "round"): hands_off("technical", "Whose is it?"),
     ("triage", "broken"): hands_off("carrier", "Where is the parcel?"),
-    ("triage", "slow"): hands_off("fraud", "Check the order before the refund."),
     ("billing", "twice"): hands_off("technical", "It was sent twice."),
     ("technical", "round"): hands_off("billing", "Yours."),
     ("billing", "round"): hands_off("technical", "No, yours."),
 }
 """What agents say to a word, whatever was said before."""
 FIRST = {
+    ("triage", "slow"): hands_off("fraud", "Check the order before the refund."),
     ("triage", "ask"): delegates("research", "Look it up."),
     ("triage", "find"): calls(wants("parcels", "Check the parcel.")),
 }
@@ -107,6 +110,7 @@ def operations(store: str | None = None, clock: Clock | None = None) -> Team:
         Agent("goodwill", name="Goodwill", handoffs=(), accepts=busy),
         Agent("carrier", name="Carrier", handoffs=()),
         Agent("fraud", name="Fraud check", handoffs=(), pull=True),
+        Agent("returns", name="Returns", handoffs=(), pull=True),
     ]
     options: dict[str, Any] = {"clock": clock} if clock else {}
     return Team(
@@ -126,12 +130,19 @@ async def sow(store: str, count: int, until: float | None = None) -> None:
     begin, lasts = until - DAY + 600, DAY - 1200
     clock = ManualClock(begin, auto=True)
     team = operations(store, clock)
-    for first in range(0, count, AT_ONCE):
-        await clock.advance(max(0.0, begin + lasts * first / count - clock.now()))
-        await asyncio.gather(*(_speak(team, number) for number in range(first, min(count, first + AT_ONCE))))
+    at_once = max(1, min(AT_ONCE, count // MOMENTS))
+    for first in range(0, count, at_once):
+        await clock.advance(max(0.0, begin + lasts * _share(first / count) - clock.now()))
+        await asyncio.gather(*(_speak(team, number) for number in range(first, min(count, first + at_once))))
     for number in range(max(1, min(count // 40, 60))):
-        await _submit(team, number)
+        await _submit(team, "fraud", number, f"Check order {2000 + number} for fraud before the refund")
+    await _submit(team, "returns", 0, "Send a label for the parcel of order 1042")
     await team.close()
+
+
+def _share(part: float) -> float:
+    """The share of the day that has passed when this part of the conversations has begun: most begin in its middle."""
+    return part + 0.1 * sin(2 * pi * part)
 
 
 async def _speak(team: Team, number: int) -> None:
@@ -143,9 +154,9 @@ async def _speak(team: Team, number: int) -> None:
         await team.measure(id, "satisfaction", 3 + number % 3)
 
 
-async def _submit(team: Team, number: int) -> None:
-    task = Task(f"Check order {2000 + number} for fraud before the refund")
-    await team.submit(HandoffPackage(task, metadata=Metadata(receiver="fraud", conversation=f"fraud-{number}")))
+async def _submit(team: Team, receiver: str, number: int, words: str) -> None:
+    about = Metadata(receiver=receiver, conversation=f"{receiver}-{number}")
+    await team.submit(HandoffPackage(Task(words), metadata=about))
 
 
 team = operations()

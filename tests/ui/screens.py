@@ -10,10 +10,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
@@ -169,6 +170,15 @@ OPERATIONS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
 }
 """Pages of operators, of a store with a day of conversations."""
 
+PEOPLE: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("admin on duty", "admin", {"everything": True}),
+    ("approver on duty", "approver", {"everything": True, "approval_roles": ["manager"]}),
+    ("shop backend", "operator", {}),
+    ("fraud workers", "worker", {"agents": ["fraud"]}),
+    ("wall screen", "viewer", {"everything": True}),
+)
+"""Users with tokens: their names, roles and further rights."""
+
 README = {"chat-approval": "chat", "run": "run", "approvals": "approvals"}
 """The pictures of the README, with their names there."""
 
@@ -183,11 +193,45 @@ def _demo(folder: str) -> AbstractContextManager[Server]:
     return started(f"sqlite:///{empty_file(Path(folder, 'demo.db'))}", team="--demo")
 
 
-def _operations(folder: str) -> AbstractContextManager[Server]:
+@contextmanager
+def _operations(folder: str) -> Iterator[Server]:
     store = f"sqlite:///{empty_file(Path(folder, 'operations.db'))}"
     # In a process of its own: here the loop of the browser runs.
     subprocess.run([sys.executable, "-m", "tests.ui.operations", store, "480"], check=True)
-    return started(store, team="tests/ui/operations.py:team")
+    with started(store, team="tests/ui/operations.py:team") as server:
+        _bustle(server)
+        yield server
+
+
+def _bustle(server: Server) -> None:
+    """Workers that claim and answer tickets, people with tokens, and changes for the audit."""
+    with server.client(None) as api:
+
+        def post(path: str, **given: Any) -> Any:
+            answer = api.post(path, json=given).raise_for_status()
+            return answer.json() if answer.content else None
+
+        secrets = [post("/tokens", user=user, role=role, **more)["secret"] for user, role, more in PEOPLE]
+        for number in range(8):
+            task = {"description": f"Check order {3000 + number}: two cards, one address"}
+            post("/tickets", protocol="1.0", task=task, metadata={"receiver": "fraud", "priority": 10})
+        claims = [
+            claim
+            for worker, count in (("fraud-1", 3), ("fraud-2", 5))
+            for claim in post("/claims", agent="fraud", by=worker, limit=count, lease=3000 / count)
+        ]
+        for number, claim in enumerate(claims):
+            path, held = f"/tickets/{claim['ticket']['id']}", {"claim": claim["claim"], "lease": 60.0 - 7 * number}
+            if number % 2:
+                post(f"{path}/accept", **held)
+            if number == 1:
+                post(f"{path}/complete", result="It is the customer's own card.", **held)
+            elif number == 3:
+                post(f"{path}/fail", reason="The order has no payment.", **held)
+        post("/breakers/carrier/reset")
+        post("/breakers/goodwill/force")
+        with server.client(secrets[-1]) as viewer:
+            viewer.post("/breakers/goodwill/reset")
 
 
 def _shoot(browser: Browser, url: str, name: str, path: str, act: Callable[[Page], None] | None) -> None:

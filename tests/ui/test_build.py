@@ -71,7 +71,7 @@ def test_a_team_is_built_in_the_browser_and_the_next_run_uses_what_changes(build
     builder.saved(1)
     page.get_by_label("Agent that gets it").select_option("front")
     page.get_by_role("button", name="Give", exact=True).click()
-    expect(page.get_by_role("region", name="Used by")).to_contain_text("Front desk")
+    expect(page.get_by_role("region", name="Used by").get_by_role("link", name="Front desk")).to_be_visible()
     builder.open("/agents/front")
     page.locator("#seen summary", has_text="handoff_to_sdr").click()
     assert json.loads(page.locator("#seen details[open] pre").inner_text()) == shown

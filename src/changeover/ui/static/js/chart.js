@@ -98,7 +98,7 @@ export const intervals = (rows) => (width) => {
   const most = Math.ceil(Math.min(far, 200) / step) * step;
   const x = (value) => name + ((Math.max(-most, Math.min(most, value)) + most) / (2 * most)) * (width - name - end);
   const height = rows.length * line + 24;
-  const marks = [-most, -most / 2, 0, most / 2, most].map((each) => [
+  const marks = (narrow ? [-most, 0, most] : [-most, -most / 2, 0, most / 2, most]).map((each) => [
     s("line", { class: each ? "rule" : "same", x1: x(each), x2: x(each), y1: 4, y2: height - 22 }),
     s("text", { class: "tick", x: x(each), y: height - 6, "text-anchor": "middle" }, each ? `${each > 0 ? "+" : "−"}${Math.abs(each)} %` : "same"),
   ]);

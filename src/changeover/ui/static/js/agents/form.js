@@ -33,8 +33,10 @@ export function sectionsOf(known) {
   const names = (list) => () => list.map((each) => [each, each]);
   return [
     { title: "Profile", grid: true, specs: [
+      { key: "id", label: "Id", mono: true, wide: false, placeholder: "billing", help: "Letters, digits, '-' and '_'. Handoffs name it." },
       { key: "name", label: "Name", wide: false },
       { key: "model", label: "Model", mono: true, wide: false, placeholder: "the team's" },
+      { key: "specialization", label: "Field of work", wide: false },
       { key: "description", label: "What others hand to it for" },
       { key: "capabilities", label: "Capabilities, one in a line", kind: "lines", wide: false },
       { key: "examples", label: "Example tasks, one in a line", kind: "lines", wide: false }] },
@@ -49,7 +51,6 @@ export function sectionsOf(known) {
       { key: "pull", label: "Workers claim its tasks from the queue", kind: "check" },
       { key: "parallel_tools", label: "All tool calls of one reply may run in parallel", kind: "check" }] },
     { title: "More", open: false, specs: [
-      { key: "specialization", label: "Field of work" },
       { key: "settings", label: "Settings of the model, as JSON", kind: "json", rows: 2 },
       { key: "briefing", label: "Template that introduces a handoff to it", kind: "area", rows: 3 }] }];
 }

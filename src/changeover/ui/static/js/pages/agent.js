@@ -40,25 +40,24 @@ class Agent {
     const list = (names, of) => (names?.length ? h("span", { class: "chips" }, names.map(of)) : "none");
     const tool = (name) => h("a", { class: "chip", href: `${root}/tools/${inPath(name)}?agent=${encodeURIComponent(this.id)}` }, name);
     const who = (id) => h("a", { class: "chip", href: `${root}/agents/${inPath(id)}` }, avatar(id, "small"), named(id));
-    const rows = [["Kind", kind], ["For", profile.description || "–"], ["Model", model || "–"], ["Capabilities", profile.capabilities?.join(", ") || "none"], ["Tools", list(tools, tool)], ["Skills", skills.join(", ") || "none"], ["Hands to", list(receivers, who)]];
+    const rows = [["Kind", kind], ["For", profile.description || "–"], ["Model", model || (kind === "agent" ? "the team's" : "–")], ["Capabilities", profile.capabilities?.join(", ") || "none"], ["Tools", list(tools, tool)], ["Skills", skills.join(", ") || "none"], ["Hands to", list(receivers, who)]];
     byId("work").replaceChildren(h("div", { class: "facts" }, h("div", { class: "notice" }, icon("lock"), h("p", {}, "It is declared in code. Change it there; here it can be disabled.")), h("dl", { class: "known" }, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]))));
     this.#actions([]);
     showPrompt(this.prompt, undefined, this.prompt ? "" : "It has no model, so there is no prompt.");
   }
 
   async #edit() {
-    const [{ Editing }, { Form }, { sectionsOf }, { fieldOf }] = await Promise.all([import("../build/editing.js"), import("../build/form.js"), import("../agents/form.js"), import("../build/fields.js")]);
+    const [{ Editing }, { Form }, { sectionsOf }] = await Promise.all([import("../build/editing.js"), import("../build/form.js"), import("../agents/form.js")]);
     const [tools, skills] = await Promise.all([get("/tools"), get("/declarations?kind=skill")]);
     const names = tools.items.filter((each) => each.state !== "removed" && !each.server && each.type !== "skill" && (each.origin === "store" || (each.origin === "code" && each.type !== "handoff")));
     const known = { agents: this.agents, tools: [...new Set(names.map((each) => each.name))], skills: skills.items.map((each) => each.name) };
-    this.naming = fieldOf({ key: "id", label: "Id", mono: true, placeholder: "billing", help: "Letters, digits, '-' and '_'. Handoffs name it." }, () => this.editing.changed());
     const form = new Form(sectionsOf(known), () => this.editing.changed());
-    form.fields.unshift(this.naming);
+    this.naming = form.fields.find((each) => each.key === "id");
     form.load({ ...(this.row?.document ?? {}), id: this.id }, !this.admin);
     this.naming.control.disabled = Boolean(this.id);
     const full = ({ id: _id, ...document }) => document;
     this.editing = new Editing({ kind: "agent", row: this.row, form, name: () => this.naming.read() ?? "", page: this, full }).watch();
-    byId("work").replaceChildren(this.editing.notice, ...(this.id ? [] : [this.naming.element]), form.element, this.editing.rest, this.#past());
+    byId("work").replaceChildren(this.editing.notice, form.element, this.editing.rest, this.#past());
     this.state();
     showPrompt(this.prompt, undefined, this.prompt ? "" : STORE);
     if (this.admin) this.editing.check();

@@ -57,13 +57,13 @@ class Agents {
   lost(id) { return this.graph.members.some((each) => each.place.id === id && !each.reachable) && !this.rules.some((each) => each.goto === id); }
 
   #row(each) {
-    const about = !each.enabled ? "disabled" : this.lost(each.id) ? "No handoff leads to it" : KINDS[each.kind] ?? (each.model || "team's model");
+    const about = !each.enabled ? "disabled" : this.lost(each.id) ? "No handoff leads to it" : KINDS[each.kind] ?? (each.model || "the team's model");
     return h("li", {}, h("a", { href: link(each.id), onpointerenter: () => this.map?.light(each.id) }, avatar(each.id, each.kind === "person" ? "round" : ""), h("span", { class: "two" }, h("b", {}, named(each.id)), h("span", { class: `meta ${this.lost(each.id) || !each.enabled ? "warn" : ""}` }, about)), h("span", { class: "tag" }, each.start ? "start" : each.version ? `v${each.version}` : "code")),
       view() === "map" && h("button", { class: "btn quiet square", type: "button", "aria-label": `Show ${nameOf(each.id)} on the map`, onclick: () => this.map.show(each.id) }, icon("search", "small")));
   }
 
   table() {
-    const cells = (each) => [h("td", {}, h("a", { class: "row", href: link(each.id) }, avatar(each.id, "small"), h("b", {}, named(each.id)))), h("td", { class: "about" }, each.profile.description || each.profile.specialization || ""), h("td", { class: "mono" }, each.model || KINDS[each.kind] || "–"), h("td", {}, plural(each.tools.length, "tool")), h("td", {}, each.receivers.length ? plural(each.receivers.length, "receiver") : "–"), h("td", {}, each.version ? `store, v${each.version}` : "code"), h("td", {}, this.#switch(each))];
+    const cells = (each) => [h("td", {}, h("a", { class: "row", href: link(each.id) }, avatar(each.id, "small"), h("b", {}, named(each.id)))), h("td", { class: "about" }, each.profile.description || each.profile.specialization || ""), h("td", {}, each.model ? h("span", { class: "mono" }, each.model) : KINDS[each.kind] ?? h("span", { class: "dim" }, "the team's")), h("td", {}, each.tools.length ? plural(each.tools.length, "tool") : "–"), h("td", {}, each.receivers.length ? plural(each.receivers.length, "receiver") : "–"), h("td", {}, each.version ? `store, v${each.version}` : "code"), h("td", {}, this.#switch(each))];
     return h("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": "List of agents" }, h("table", { class: "grid" }, h("thead", {}, h("tr", {}, ["Agent", "For", "Model", "Tools", "Hands to", "Declared in", "State"].map((each) => h("th", { scope: "col" }, each)))), h("tbody", {}, this.found.map((each) => h("tr", {}, cells(each))))));
   }
 

@@ -12,6 +12,8 @@ const STATES = { closed: "good", open: "bad", "half-open": "warn" };
 const REFRESH = 5; // seconds
 const range = () => (RANGES[new URLSearchParams(location.search).get("range")] ? new URLSearchParams(location.search).get("range") : "24h");
 const ms = (seconds) => took(seconds);
+const onAxis = (seconds) => (seconds >= 3600 ? `${Number((seconds / 3600).toPrecision(2))} h` : seconds >= 60 ? `${Math.round(seconds / 60)} min` : seconds ? ms(seconds) : "0");
+const nonzero = (...counts) => counts.filter(([each]) => each).map(([each, ...words]) => plural(each, ...words)).join(", ");
 
 class Dashboard {
   #seen = "";
@@ -78,12 +80,12 @@ class Dashboard {
     const kpi = (label, value, below, wanted) => h(wanted ? "button" : "div", { class: "kpi", type: wanted && "button", onclick: wanted && this.#runs(label, wanted) }, h("span", {}, label), h("b", {}, value), h("small", {}, below));
     const lost = totals.failed + totals.rejected + totals.timeouts;
     return h("div", { class: "kpis whole" },
-      kpi("Runs", count(runs), `${plural(totals.turns, "model call")}, ${plural(totals.retries, "retry", "retries")}`, runs && { figure: "depths" }),
+      kpi("Runs", count(runs), nonzero([totals.turns, "model call"], [totals.retries, "retry", "retries"]), runs && { figure: "depths" }),
       kpi("Handoffs per run", runs ? (made / runs).toFixed(1) : "–", runs ? `at most ${deepest}` : "no run has ended", runs && { figure: "depths", name: String(deepest) }),
-      kpi("Handoff success", percent(totals.success_rate), `${totals.rejected} rejected, ${totals.timeouts} timed out`, totals.rejected ? { figure: "rejected" } : lost && { figure: totals.failed ? "failed" : "timeouts" }),
+      kpi("Handoff success", percent(totals.success_rate), nonzero([totals.failed, "failed", "failed"], [totals.rejected, "rejected", "rejected"], [totals.timeouts, "timed out", "timed out"]) || "none was lost", totals.rejected ? { figure: "rejected" } : lost && { figure: totals.failed ? "failed" : "timeouts" }),
       kpi("Latency p95", maybe(totals.latency.p95, ms), `median ${maybe(totals.latency.p50, ms)}`, totals.latency.count && { figure: "count" }),
       kpi("Work time p95", maybe(totals.work_time.p95, ms), `median ${maybe(totals.work_time.p50, ms)}`, totals.done && { figure: "done" }),
-      kpi("Deadlocks", count(totals.deadlocks), `${totals.refused} refused by guards and rules`, totals.deadlocks ? { figure: "deadlocks" } : totals.refused && { figure: "refused" }),
+      kpi("Deadlocks", count(totals.deadlocks), totals.refused ? `${count(totals.refused)} refused in all` : "none refused", totals.deadlocks ? { figure: "deadlocks" } : totals.refused && { figure: "refused" }),
       kpi("Cost", money(totals.cost), `${count(totals.tokens)} tokens`, totals.runs && { figure: "runs" }));
   }
 
@@ -102,7 +104,7 @@ class Dashboard {
     const series = [["half", "p50"], ["most", "p95"]].map(([tone, name]) => ({ tone, values: periods.map(({ latency }) => latency[name]) }));
     const titles = periods.map(({ latency }, index) => `${labels.long[index]}: p50 ${maybe(latency.p50, ms)}, p95 ${maybe(latency.p95, ms)}`);
     const rows = periods.map(({ latency }, index) => [labels.long[index], String(latency.count), maybe(latency.p50, ms), maybe(latency.p95, ms)]);
-    return panel("Handoff latency", { more: [h("span", { class: "grow" }), legend(["half", "p50"], ["most", "p95"])] }, chart("Latency of handoffs over time", lines(labels.short, series, ms, titles), { heads: ["From", "Accepted", "p50", "p95"], rows, label: "Handoff latency" }));
+    return panel("Handoff latency", { more: [h("span", { class: "grow" }), legend(["half", "p50"], ["most", "p95"])] }, chart("Latency of handoffs over time", lines(labels.short, series, onAxis, titles), { heads: ["From", "Accepted", "p50", "p95"], rows, label: "Handoff latency" }));
   }
 
   #depths({ depths }) {

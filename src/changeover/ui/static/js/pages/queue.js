@@ -10,10 +10,10 @@ import { avatar, hueOf, named, nameOf } from "../team.js";
 
 const REFRESH = 5; // seconds
 const LEASE = 60; // seconds of a full bar, unless the lease is longer
-const STUCK = 3; // stuck tickets that are shown in full
+const STUCK = 3; // reasons for which tickets are stuck that are shown in full, each with its oldest ticket
 const LANES = { waiting: "Waiting", claimed: "Claimed", resting: "Resting" };
 const ENDS = { COMPLETE: "good", RETURNED: "good", REJECTED: "bad", FAILED: "bad", TIMEOUT: "warn" };
-const PRIORITIES = (priority) => (priority > 1 ? "urgent" : priority > 0 ? "high" : priority < 0 ? "low" : "");
+const PRIORITIES = (priority) => (priority >= 20 ? "urgent" : priority > 0 ? "high" : priority < 0 ? "low" : "");
 const wanted = () => new URLSearchParams(location.search).get("receiver") ?? "";
 
 class Queue {
@@ -65,15 +65,17 @@ class Queue {
     const receivers = ["", ...Object.keys(agents)];
     byId("receivers").replaceChildren(...(receivers.length > 2 ? receivers.map((id) => h("a", { href: id ? `?receiver=${encodeURIComponent(id)}` : location.pathname, "aria-current": id === only ? "true" : undefined }, id ? nameOf(id) : "All receivers")) : []));
     const ended = this.view.ended.filter((each) => !only || each.receiver === only);
-    byId("tickets").replaceChildren(...(mine.length || ended.length ? [...mine.filter((each) => each.standing === "stuck").slice(0, STUCK).map((each) => this.#stuck(each)), this.#lanes(mine, ended)] : [nothing()]));
+    const stuck = [...Map.groupBy(mine.filter((each) => each.standing === "stuck"), (each) => `${each.agent} ${each.why}`).values()].slice(0, STUCK);
+    this.inFull = new Set(stuck.map(([oldest]) => oldest));
+    byId("tickets").replaceChildren(...(mine.length || ended.length ? [...stuck.map((each) => this.#stuck(each)), this.#lanes(mine, ended)] : [nothing()]));
     this.#workers(only);
   }
 
-  #stuck(ticket) {
+  #stuck([ticket, ...others]) {
     const since = h("span", {}, `Stuck for ${took(now() - ticket.at)}`);
     return h("section", { class: "stuck", "aria-label": `Stuck: ${ticket.id}` },
       h("div", { class: "head" }, icon("triangle-alert"), since, h("span", { class: "mono dim" }, ticket.id)),
-      h("h2", {}, this.#link(ticket)), h("p", {}, h("b", {}, "Why: "), ticket.why, ticket.sender ? [" ", named(ticket.sender), " waits for it."] : null), this.#acts(ticket, true));
+      h("h2", {}, this.#link(ticket)), h("p", {}, h("b", {}, "Why: "), ticket.why, ticket.sender && ticket.sender !== "code" ? [" ", named(ticket.sender), " waits for it."] : null, others.length > 0 && ` ${plural(others.length, "more ticket is", "more tickets are")} stuck for the same reason.`), this.#acts(ticket, true));
   }
 
   #link(ticket) {
@@ -82,7 +84,7 @@ class Queue {
 
   #acts(ticket, wide = false) {
     if (!this.operates) return null;
-    const button = (words, act, more = "") => h("button", { class: `btn ${wide ? "" : "small"} ${more}`, type: "button", "aria-label": `${words}: ${cut(ticket.task || ticket.id, 60)}`, onclick: act }, words);
+    const button = (words, act, more = "") => h("button", { class: `btn ${wide ? "" : "small"} ${more}`, type: "button", "aria-label": `${words}: ${cut(ticket.task || ticket.id, 60)}`, onclick: act }, wide ? words : words.split(" ")[0]);
     const path = `/tickets/${inPath(ticket.id)}`;
     const reload = () => this.load();
     const others = this.agents.filter(({ id, kind }) => id !== ticket.agent && kind !== "function");
@@ -109,7 +111,7 @@ class Queue {
       h("span", { class: "top" }, h("span", { class: "id" }, h("bdi", {}, ticket.id)), h("span", { class: "meta" }, PRIORITIES(ticket.priority))),
       h("span", { class: "task" }, this.#link(ticket)), h("span", { class: `row ${hueOf(ticket.agent)}` }, avatar(ticket.agent, "small"), ticket.worker ? h("span", { class: "mono" }, ticket.worker) : named(ticket.agent)),
       left !== null ? h("span", { class: "lease" }, "lease", level(left / Math.max(LEASE, left), { tone: left < 10 ? "warn" : "" }), h("span", { class: "mono" }, took(left))) : h("span", { class: `meta ${stuck ? "bad" : ""}` }, ticket.standing === "resting" ? "waits for a person or a delegate" : `waiting ${took(now() - ticket.at)}${ticket.attempts ? `, ${plural(ticket.attempts, "failed claim")}` : ""}`),
-      !stuck && this.#acts(ticket));
+      !this.inFull.has(ticket) && this.#acts(ticket));
   }
 
   #workers(only) {

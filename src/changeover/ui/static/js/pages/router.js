@@ -80,7 +80,7 @@ class Router {
     const capabilities = [...new Set(learned.map((each) => each.capability))];
     if (!capabilities.length) return panel("Weights", {}, quiet("The router learns how well agents do the tasks for which it found them, by capability. Nothing is learned yet."));
     const group = (capability) => [
-      h("h3", {}, capability, this.admin && h("button", { class: "btn small quiet", type: "button", "aria-label": `Forget ${capability}`, onclick: () => this.#reset(capability) }, "Forget")),
+      h("h3", {}, capability, this.admin && h("button", { class: "btn small", type: "button", "aria-label": `Forget ${capability}`, onclick: () => this.#reset(capability) }, "Forget")),
       h("ul", {}, learned.filter((each) => each.capability === capability).map(weight))];
     return panel("Weights", { more: h("span", { class: "meta" }, "expected worth of the next task, 90 % interval") }, h("div", { class: "learned" }, capabilities.map(group)));
   }
@@ -103,7 +103,7 @@ function rowOf(verdict, variant) {
   if (!found || found.difference === null || !base) return null;
   const part = (value) => (value === null ? null : (100 * value) / Math.abs(base));
   const better = found.better === variant;
-  const [tone, words] = found.better ? (better ? ["good", "better"] : ["bad", "worse"]) : ["open-end", "not clear yet"];
+  const [tone, words] = found.better ? (better ? ["good", "better"] : ["bad", "worse"]) : ["open-end", found.low === null ? "too few yet" : "not clear yet"];
   const value = part(found.difference);
   const ends = found.low === null ? "" : ` (${signed(part(found.low))} to ${signed(part(found.high))})`;
   return { label: measureName(verdict.measure), value, low: part(found.low), high: part(found.high), tone, words, percent: signed(value), shown: `${signed(value)}${ends}, ${words}` };

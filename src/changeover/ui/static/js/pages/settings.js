@@ -61,11 +61,11 @@ class Settings {
   #tokens(tokens) {
     const valid = tokens.filter((each) => !each.revoked_at && (each.expires_at === null || each.expires_at > now()));
     const make = h("button", { class: "btn small primary", type: "button", onclick: () => this.#make() }, icon("plus", "small"), "New token");
-    const more = [h("span", { class: "dim" }, `${valid.length} valid`), h("span", { class: "grow" }), make];
+    const more = [h("span", { class: "meta" }, `${valid.length} valid`), h("span", { class: "grow" }), make];
     if (!valid.length) return panel("Tokens", { more }, quiet("No token is valid. This server was started without one, or with one on the command line; callers from other machines need a token."));
     const until = (each) => (each.expires_at === null ? "never" : h("span", { class: each.expires_at - now() < SOON ? "warn" : "" }, day(each.expires_at)));
     const sees = (each) => [each.agents.length ? `agents ${each.agents.join(", ")}` : "", each.approval_roles.length ? `decides as ${each.approval_roles.join(", ")}` : "", each.everything ? "sees all users" : ""].filter(Boolean).join("; ");
-    const rows = valid.map((each) => [h("span", { title: sees(each) }, h("bdi", {}, each.user), sees(each) && h("span", { class: "meta" }, ` ${sees(each)}`)), h("span", { class: `role ${each.role}` }, each.role), `chg_${each.id.slice(0, 4)}…`, each.used_at ? ago(each.used_at, now()) : h("span", { class: "warn" }, "never"), until(each), h("button", { class: "btn small quiet", type: "button", "aria-label": `Revoke the token of ${each.user}`, onclick: () => this.#revoke(each) }, "Revoke")]);
+    const rows = valid.map((each) => [h("span", { title: sees(each) }, h("bdi", {}, each.user), sees(each) && h("small", { class: "meta" }, sees(each))), h("span", { class: `role ${each.role}` }, each.role), `chg_${each.id.slice(0, 4)}…`, each.used_at ? ago(each.used_at, now()) : h("span", { class: "warn" }, "never"), until(each), h("button", { class: "btn small quiet", type: "button", "aria-label": `Revoke the token of ${each.user}`, onclick: () => this.#revoke(each) }, "Revoke")]);
     return panel("Tokens", { more }, scrolling("Tokens", grid({ heads: ["User", "Role", "Begins with", "Last used", "Expires", ""], rows, label: "Tokens" })));
   }
 
@@ -90,7 +90,7 @@ class Settings {
     const all = [...audit.items, ...this.older.filter((each) => !audit.items.some(({ id }) => id === each.id))];
     const line = (each) => h("li", {}, h("time", { title: new Date(each.at * 1000).toLocaleString() }, day(each.at)), h("span", {}, h("b", {}, each.actor || "The owner"), " ", words(each)), h("span", { class: `pill ${each.action === "refused" ? "bad" : ""}` }, each.action === "refused" ? "403" : each.action));
     const more = h("button", { class: "btn small", type: "button", onclick: (event) => this.#further(event.target) }, "Show older");
-    return panel("Audit", { more: h("span", { class: "dim" }, "who changed what, and what was refused") }, all.length ? h("ul", { class: "audit" }, all.map(line)) : quiet("Nothing was changed or refused yet."), this.next && h("p", { class: "more-audit" }, more));
+    return panel("Audit", { more: h("span", { class: "meta" }, "who changed what, and what was refused") }, all.length ? h("ul", { class: "audit" }, all.map(line)) : quiet("Nothing was changed or refused yet."), this.next && h("p", { class: "more-audit" }, more));
   }
 
   async #further(button) {
@@ -127,7 +127,7 @@ function health(store) {
     stored && h("p", { class: "meta in-panel" }, "Compare all logs with the tables: ", h("code", {}, "changeover db check")));
 }
 
-const roles = () => panel("Roles", { more: h("span", { class: "dim" }, "from viewer on, each may do what is above it, too") }, h("dl", { class: "facts" }, Object.entries(ROLES).map(([name, may]) => [h("dt", {}, name), h("dd", {}, may)])));
+const roles = () => panel("Roles", { more: h("span", { class: "meta" }, "from viewer on, each includes the one above") }, h("dl", { class: "facts" }, Object.entries(ROLES).map(([name, may]) => [h("dt", {}, name), h("dd", {}, may)])));
 
 const server = (version, store) => {
   const facts = [["version", version.version], ["team", version.team], ...(store ? [["access", store.open_access ? "open to this machine, no token needed" : "token required"], ["python", store.python]] : [])];

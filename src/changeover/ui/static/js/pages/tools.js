@@ -70,7 +70,7 @@ export class Tools {
     const twice = this.rows.filter(({ name }) => name === each.name).length > 1;
     return h("li", {}, h("a", { href: address(each.name, twice ? `?agent=${each.agents[0] ?? ""}` : ""), "data-in": "1", "aria-current": on ? "true" : null },
       icon(mark), h("span", { class: "mono" }, each.name), h("span", { class: "vh" }, `, ${words}`),
-      each.state === "disabled" ? h("span", { class: "tag" }, "disabled") : !each.agents.length ? h("span", { class: "tag" }, "unused") : twice && h("span", { class: "tag" }, each.agents[0])));
+      each.state === "disabled" ? h("span", { class: "tag" }, "disabled") : !each.agents.length ? h("span", { class: "tag" }, "unused") : twice && h("span", { class: "tag of" }, "of ", named(each.agents[0]))));
   }
 
   async show() {

@@ -40,9 +40,11 @@ export function factsOf({ film, spans, outcomes, drawing }, now) {
 
 const split = (words) => words.match(/^([\d.,:$]+)\s*(.*)$/)?.slice(1) ?? [words, ""];
 
-function fact(name, given, more = {}) {
+const said = (name, ...words) => h("div", {}, h("dt", {}, name), h("dd", {}, words));
+
+function fact(name, given) {
   const [figure, unit] = split(given);
-  return h("div", more, h("dt", {}, name), h("dd", {}, figure, unit && h("small", {}, ` ${unit}`)));
+  return said(name, figure, unit && h("small", {}, ` ${unit}`));
 }
 
 // Each limit that the last run has used something of.
@@ -55,8 +57,8 @@ export function showFacts(box, page) {
   const last = page.outcomes.at(-1);
   const limits = last ? limitsOf(last) : [];
   box.replaceChildren(...[
-    found.user && fact("Who", found.user),
-    found.began && fact("When", day(found.began), { class: "text" }),
+    found.user && said("Who", h("bdi", {}, found.user)),
+    found.began && said("When", day(found.began)),
     fact("Worked", took(found.worked)),
     found.waited > 0 && fact("Waiting", took(found.waited)),
     fact("Handoffs", String(found.handoffs)),
