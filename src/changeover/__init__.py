@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from changeover.agent.handoff import delegate as delegate
     from changeover.agent.handoff import handoff as handoff
     from changeover.agent.specialist import specialist as specialist
+    from changeover.bus.event import BusEvent as BusEvent
+    from changeover.bus.subscription import Specialist as Specialist
+    from changeover.bus.subscription import Subscription as Subscription
+    from changeover.bus.subscription import Webhook as Webhook
     from changeover.engines.temporal import Temporal as Temporal
     from changeover.facts import ApprovalRequest as ApprovalRequest
     from changeover.facts import RunResult as RunResult
@@ -59,6 +63,7 @@ _HOMES = {
     "Approve": "guards.approval",
     "Basic": "tools.http_tool",
     "Bearer": "tools.http_tool",
+    "BusEvent": "bus.event",
     "Command": "tools.command",
     "END": "tools.command",
     "Edit": "guards.approval",
@@ -79,13 +84,16 @@ _HOMES = {
     "RunResult": "facts",
     "Send": "tools.command",
     "Skill": "tools.skill",
+    "Specialist": "bus.subscription",
     "SqlFunction": "tools.sql_function",
     "Store": "stores.store",
+    "Subscription": "bus.subscription",
     "Summary": "handoffs.summary",
     "Team": "team",
     "Telemetry": "observe.telemetry",
     "Temporal": "engines.temporal",
     "Variable": "tools.variable",
+    "Webhook": "bus.subscription",
     "Worker": "worker",
     "delegate": "agent.handoff",
     "handoff": "agent.handoff",

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from changeover.agent.agent import SLUG, Agent, Function, Member, Person
 from changeover.agent.roster import Roster, Seat, seat, tried_model
 from changeover.agent.team_faults import team_faults
+from changeover.bus.subscription import Subscription, subscription_faults
 from changeover.documents.tool_modules import module_faults
 from changeover.engines.clock import CheckedClock, SystemClock
 from changeover.errors import MisconfiguredError
@@ -78,6 +79,7 @@ class Declared:
     model_retries: int = 2
     tool_retries: int = 0
     tool_modules: Sequence[str | ModuleType] = ()
+    subscriptions: Sequence[Subscription] = ()
 
 
 logger = logging.getLogger("changeover.team")
@@ -126,6 +128,7 @@ def assemble(declared: Declared, connections: Connections | None = None) -> Worl
         registry=_registry(members, declared.routing or Routing()),
         routing=declared.routing or Routing(),
         connections=connections,
+        subscriptions=tuple(declared.subscriptions),
     )
 
 
@@ -156,6 +159,7 @@ def _faults(declared: Declared) -> list[str]:
         *(f"the team {fault}" for fault in guard_faults(declared.guards)),
         *limit_faults(declared.limits),
         *module_faults(declared.tool_modules),
+        *subscription_faults(declared.subscriptions, None if declared.store is not None else ids),
         *_judge_faults(declared.limits, declared.helper_model),
         *hook_faults({} if declared.hooks is None else declared.hooks),
         *telemetry_faults(declared.telemetry),

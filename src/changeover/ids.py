@@ -279,6 +279,11 @@ def queue_topic(agent: str) -> str:
     return f"%{agent}"
 
 
+def bus_topic(team: str) -> str:
+    """The topic on which a store announces events and schedules of a team; no conversation has this id."""
+    return f"&{team}"
+
+
 def context_id(body: str) -> str:
     """A stored context: the same text always has the same id."""
     # A lone surrogate cannot be encoded as UTF-8, but its text still needs an id.

@@ -16,7 +16,12 @@ from msgspec.structs import replace
 from changeover.agent.agent import Agent, Function, Member, Person
 from changeover.agent.roster import Roster
 from changeover.assembly import Declared, assemble, joined, override_of
+from changeover.bus.subscription import Subscription
 from changeover.control import Overseer
+from changeover.dispatch.bus import Bus
+from changeover.dispatch.dispatcher import LEASE as LEASED
+from changeover.dispatch.dispatcher import BusDispatcher
+from changeover.dispatch.starter import Starter
 from changeover.engines.local import open_engine
 from changeover.errors import ConversationNotFound, HandoffTimeoutError, MisconfiguredError, UnknownAgentError
 from changeover.facts import HandoffResult, NoTakers, RunResult, T_co, Ticket, TicketStatus
@@ -99,6 +104,7 @@ class Team(Overseer, Generic[T_co]):
     - `model_retries` and `tool_retries`: how often a call that fails is tried again; `tool(retries=…)` wins.
     - `clock`: a ManualClock() in tests. `engine` makes the engine from an `EngineSetup` (default: this process works).
     - `tool_modules`: the modules whose functions declarations in the store may name; data never names other code.
+    - `subscriptions`: Subscription(…): which events of `team.bus` start what.
     """
 
     def __init__(
@@ -128,6 +134,7 @@ class Team(Overseer, Generic[T_co]):
         model_retries: int = 2,
         tool_retries: int = 0,
         tool_modules: Sequence[str | ModuleType] = (),
+        subscriptions: Sequence[Subscription] = (),
     ) -> None:
         self._declared = Declared(
             tuple(members) if isinstance(members, list) else members,
@@ -154,6 +161,7 @@ class Team(Overseer, Generic[T_co]):
             model_retries=model_retries,
             tool_retries=tool_retries,
             tool_modules=tuple(tool_modules) if isinstance(tool_modules, list) else tool_modules,
+            subscriptions=tuple(subscriptions) if isinstance(subscriptions, list) else subscriptions,
         )
         self._set_up(assemble(self._declared))
 
@@ -169,6 +177,10 @@ class Team(Overseer, Generic[T_co]):
         self._opening = threading.Lock()
         setup = EngineSetup(self._opened, world, self._observer(), patience, self._editions)
         self._engine = (declared.engine or open_engine)(setup)
+        self._bus = Bus(self._opened, world.clock, self._engine.world, self._subscribe)
+        lease = LEASED if patience is None else 3 * patience
+        starter = Starter(self._engine, world.clock)
+        self._dispatcher = BusDispatcher(self._opened, world.clock, self._engine.world, starter, lease)
 
     def _observer(self) -> Observer | None:
         """Receives what is recorded: telemetry, the log, and last the hooks, which may take long."""
@@ -182,7 +194,17 @@ class Team(Overseer, Generic[T_co]):
         self._world, self._union = world, Union(self._declared, world, self._watched)
 
     def _united(self, edition: int, rows: Sequence[Declaration]) -> World:
-        return self._union.world(edition, rows)
+        world = self._union.world(edition, rows)
+        self._dispatcher.look(world)
+        return world
+
+    def _subscribe(self, subscription: Subscription) -> None:
+        """Add a subscription; raises MisconfiguredError."""
+        more = redeclare(self._declared, subscriptions=(*self._declared.subscriptions, subscription))
+        self._declared, world = joined(more, (), self._world)
+        self._declare(world)
+        self._engine.declare(self._watched(world))
+        self._dispatcher.look(world)
 
     def _watched(self, world: World) -> World:
         if self._tracing is not None:
@@ -251,6 +273,11 @@ class Team(Overseer, Generic[T_co]):
     def router(self) -> Router:
         """Finds members for tasks, and changes their profiles in the store."""
         return Router(self._engine, self._opened)
+
+    @property
+    def bus(self) -> Bus:
+        """The event bus: publishes events, and shows what became of them."""
+        return self._bus
 
     @property
     def declarations(self) -> Declarations:
@@ -424,13 +451,16 @@ class Team(Overseer, Generic[T_co]):
         return self._is_open
 
     async def open(self) -> None:
-        """What `async with` does first: take up unfinished work, now and until `close`."""
+        """What `async with` does first: take up unfinished work and hand events of the bus to their subscribers, now
+        and until `close`."""
         self._is_open = True
         await self._engine.take_up()
+        await self._dispatcher.start()
 
     async def close(self) -> None:
         """Stop working. Nothing that was recorded is lost; work under way can be taken up again."""
         self._is_open = False
+        await self._dispatcher.stop()
         await self._engine.close()
         if self._log is not None:
             await self._log.close()

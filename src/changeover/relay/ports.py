@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from changeover.agent.moves import UseTool
 from changeover.agent.roster import Roster, retooled
+from changeover.bus.delivery import Outbox, Timetable
+from changeover.bus.subscription import Subscription
 from changeover.copies import copied, copy_of
 from changeover.facts import ApprovalRequest, Share, Ticket
 from changeover.faults import Circuit
@@ -346,6 +348,16 @@ class Log(Protocol):
         ...
 
     @property
+    def outbox(self) -> Outbox:
+        """Events of the bus, and their deliveries."""
+        ...
+
+    @property
+    def timetable(self) -> Timetable:
+        """What is known of schedules."""
+        ...
+
+    @property
     def traffic(self) -> Traffic:
         """What this process did with the store, for metrics."""
         ...
@@ -429,6 +441,8 @@ class World(Struct, frozen=True):
     routing: Routing = Routing()
     connections: Connections | None = None
     """What the toolkits reach out with, if the team has tools that do."""
+    subscriptions: tuple[Subscription, ...] = ()
+    """Who gets which events of the bus."""
     trace: Callable[[], str] | None = None
     """Gives the caller's place in a trace, in which the run begins; None without telemetry."""
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from changeover.bus.delivery import Outbox, Timetable
 from changeover.errors import EngineError
 from changeover.facts import ApprovalRequest, RunResult
 from changeover.relay.declarations import Declarations
@@ -157,6 +158,14 @@ class PassingLog:
     @property
     def workers(self) -> Workers:
         return self._log.workers
+
+    @property
+    def outbox(self) -> Outbox:
+        return self._log.outbox
+
+    @property
+    def timetable(self) -> Timetable:
+        return self._log.timetable
 
     @property
     def experience(self) -> Lessons:

@@ -25,6 +25,7 @@ from changeover.stores.breakers import MemoryBreakers
 from changeover.stores.declarations import MemoryDeclarations, StoredDeclarations
 from changeover.stores.deltas import LocalDeltas
 from changeover.stores.memory.experience import MemoryLessons
+from changeover.stores.memory.outbox import MemoryOutbox
 from changeover.stores.memory.queue import MemoryQueue
 from changeover.stores.memory.table import MemoryTable
 from changeover.stores.memory.trials import MemoryTrials, Tree
@@ -83,6 +84,7 @@ class MemoryLog:
         self.audit = StoredAudit(self._audited, now)
         self.workers = StoredWorkers(MemoryTable(WORKERS, self._lock))
         self.tokens = StoredTokens(MemoryTable(TOKENS, self._lock), self.audit, now)
+        self.outbox = self.timetable = MemoryOutbox(now)
         self.deltas = LocalDeltas()
         self._lessons = MemoryLessons(self._lock, self._entries, self._cost)
         self._declared = MemoryDeclarations(self._lock, now)

@@ -94,6 +94,13 @@ class Compiler:
         names = [column.name for column in table.columns if column is not table.autoincrement_column]
         return construct(table).values({name: bind(name) for name in names} | values)
 
+    def insert_from(
+        self, table: sa.Table, names: Sequence[str], rows: sa.Select[Any]
+    ) -> sqlite.Insert | postgresql.Insert:
+        """An insert of the rows of a query into these columns."""
+        construct = postgresql.insert if self.postgresql else sqlite.insert
+        return construct(table).from_select(names, rows)
+
 
 def _texts(name: str) -> sa.Function[str]:
     """The elements of a list parameter in PostgreSQL. As one JSON value, lists of any length share a plan."""

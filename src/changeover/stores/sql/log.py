@@ -30,6 +30,7 @@ from changeover.stores.sql.health import health
 from changeover.stores.sql.jobs import Append, OpenStore, Own, Release
 from changeover.stores.sql.lease import Lease
 from changeover.stores.sql.lists import SqlLists
+from changeover.stores.sql.outbox import SqlTimetable
 from changeover.stores.sql.queue import SqlQueue
 from changeover.stores.sql.reader import Reader, Together
 from changeover.stores.sql.statements import FeedStatements, Statements, statements
@@ -104,6 +105,7 @@ class SqlLog:
         self.workers = StoredWorkers(SqlTable(self._sql.workers, store))
         self.tokens = StoredTokens(SqlTable(self._sql.tokens, store), self.audit)
         self.declarations = StoredDeclarations(SqlDeclarations(self._sql.declarations, store))
+        self.outbox = self.timetable = SqlTimetable(self._sql.outbox, store, self._feed.listening)
         self._erasure = Erasure(self._sql)
         # Also if it is never closed: at the end of the process, or when its last user drops it.
         self._finish = weakref.finalize(self, _finish, os.getpid(), self._writer, self._feed, self._reader, self.deltas)

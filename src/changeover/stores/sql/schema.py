@@ -36,7 +36,7 @@ from changeover.stores.sql.columns import (
 )
 from changeover.stores.tables import AGENTS, AUDIT, BREAKERS, CONTEXTS, MEASURES, RESETS, TOKENS, WORKERS
 
-VERSION = "0005"
+VERSION = "0006"
 """The schema that this version of the code reads and writes; the name of the last migration."""
 
 METADATA = MetaData()
@@ -403,6 +403,72 @@ tools = Table(
     one_of("state", STANDINGS, "tools"),
 )
 """The current version of each tool in `declarations`."""
+
+bus_events = Table(
+    "bus_events",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    text_column("id"),
+    text_column("team"),
+    text_column("type"),
+    text_column("source"),
+    text_column("subject"),
+    Column("key", Text),
+    time_column("at"),
+    text_column("data"),
+    text_column("attributes"),
+    UniqueConstraint("id", name="bus_events_id"),
+    UniqueConstraint("team", "key", name="bus_events_key"),
+)
+"""Published events in the order of publication; data and attributes as JSON, a key of NULL is none."""
+
+_index("bus_events_at", "outbox.events", bus_events.c.team, bus_events.c.number)
+
+bus_deliveries = Table(
+    "bus_deliveries",
+    METADATA,
+    number_column("event", key=True),
+    text_column("subscriber", key=True),
+    text_column("team"),
+    text_column("source"),
+    text_column("state"),
+    Column("ready", Boolean, nullable=False),
+    time_column("due"),
+    Column("owner", Text),
+    Column("until", Double),
+    number_column("attempts"),
+    text_column("error"),
+    text_column("started"),
+    time_column("updated_at"),
+    one_of("state", ("waiting", "done", "dead"), "bus_deliveries"),
+)
+"""An event (by number) and a subscriber per row: waiting, done or dead. It is `ready` once the events of the same
+source before it are done with, and `due` for its next attempt. `owner` is the token of the last process that took it,
+whose lease lasts until `until`."""
+
+_lane = (bus_deliveries.c.team, bus_deliveries.c.subscriber, bus_deliveries.c.source, bus_deliveries.c.event)
+_undone = column("state") == literal_column("'waiting'")
+_index("bus_deliveries_lane", "outbox.follow", *_lane, where=_undone)
+_open_now = text("state = 'waiting' AND ready")
+_by_number = (bus_deliveries.c.team, bus_deliveries.c.subscriber, bus_deliveries.c.event)
+_index("bus_deliveries_ready", "outbox.take", *_by_number, where=_open_now)
+_given_up = column("state") == literal_column("'dead'")
+_index("bus_deliveries_dead", "outbox.dead", bus_deliveries.c.team, bus_deliveries.c.event, where=_given_up)
+_given_out = column("owner").is_not(None)
+_index("bus_deliveries_held", "outbox.renew", bus_deliveries.c.owner, where=_given_out)
+
+schedules = Table(
+    "schedules",
+    METADATA,
+    text_column("team", key=True),
+    text_column("name", key=True),
+    time_column("handled"),
+    text_column("plan"),
+    Column("paused", Boolean, nullable=False),
+    text_column("last_event"),
+)
+"""Schedules: due times up to `handled` are handled; `plan` is the cron expression and the time zone that this counts
+for."""
 
 forgotten = Table("forgotten", METADATA, number_column("number", key=True))
 """The highest number of a removed conversation. SQLite would reuse it, and a process that cached the old conversation

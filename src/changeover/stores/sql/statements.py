@@ -13,6 +13,7 @@ from changeover.stores.sql.compiler import ONE, ZERO, Compiler, Statement, bind,
 from changeover.stores.sql.declarations import DeclarationStatements
 from changeover.stores.sql.experience import LessonStatements
 from changeover.stores.sql.measures import MeasureStatements
+from changeover.stores.sql.outbox_statements import OutboxStatements
 from changeover.stores.sql.schema import (
     approvals,
     conversations,
@@ -196,6 +197,7 @@ class Statements:
         self.trials, self.declarations = TrialStatements(say), DeclarationStatements(say)
         self.lessons, self.workers = LessonStatements(say), TableStatements(WORKERS, say)
         self.tokens, self.audit = TableStatements(TOKENS, say), TableStatements(AUDIT, say)
+        self.outbox = OutboxStatements(say)
 
 
 @cache

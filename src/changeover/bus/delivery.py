@@ -1,0 +1,201 @@
+"""Deliveries: an event on its way to one subscriber; Outbox and Timetable, the ports of the store that keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from changeover.bus.event import BusEvent
+
+DeliveryState: TypeAlias = Literal["waiting", "done", "dead"]
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    """An event and one of its subscribers."""
+
+    event: BusEvent
+    team: str
+    subscriber: str
+    """The id of the subscription, or of the schedule."""
+    state: DeliveryState = "waiting"
+    """A dead one failed as often as its subscription allows; it waits until somebody sends it again."""
+    attempts: int = 0
+    due: float = 0.0
+    """When the next attempt begins at the earliest, by the clock of the team."""
+    error: str = ""
+    """Why the last attempt failed."""
+    started: str = ""
+    """What it started: the id of a conversation, or nothing."""
+    updated_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of this delivery: the same over all attempts."""
+        return f"{self.event.id}:{self.subscriber}"
+
+
+class Done(Struct, frozen=True):
+    """An attempt succeeded."""
+
+    started: str = ""
+
+
+class Failed(Struct, frozen=True):
+    """An attempt failed."""
+
+    error: str
+    due: float | None
+    """When the next one begins; None if it was the last."""
+
+
+class Postponed(Struct, frozen=True):
+    """An attempt has to wait, and is not counted."""
+
+    due: float
+    reason: str = ""
+
+
+Outcome: TypeAlias = Done | Failed | Postponed
+
+
+class Fetch(NamedTuple):
+    """A process asks for deliveries to a subscriber."""
+
+    team: str
+    subscriber: str
+    token: str
+    """Identifies what it gets."""
+    lease: float
+    """Seconds for which it has them unless it renews them, by the store's clock."""
+    limit: int
+    now: float
+    """Those that are due later are not given out."""
+
+
+class Rest(NamedTuple):
+    """When something of a team can be delivered that cannot be now."""
+
+    due: float | None
+    """The next due time, by the clock of the team."""
+    lapse: float | None
+    """Seconds until the next lease runs out."""
+
+
+class Firing(NamedTuple):
+    """A schedule is due."""
+
+    team: str
+    schedule: str
+    expected: float
+    """The time up to which its due times were handled before."""
+    handled: float
+    """The time up to which they are handled with this."""
+    subscriber: str
+    """Who gets the event."""
+
+
+class ScheduleState(Struct, frozen=True, kw_only=True):
+    """What a store remembers of a schedule."""
+
+    name: str
+    handled: float
+    """Due times up to this one are handled."""
+    plan: str = ""
+    """Its cron expression and time zone when this was written."""
+    paused: bool = False
+    last_event: str = ""
+    """The event of the last due time for which it started something."""
+
+
+class Backlog(Struct, frozen=True):
+    """How many deliveries to a subscriber wait or are dead."""
+
+    team: str
+    subscriber: str
+    waiting: int = 0
+    dead: int = 0
+    oldest: float | None = None
+    """When the oldest event that waits was published."""
+
+
+class Bell(Protocol):
+    """Rings when there may be something to deliver."""
+
+    async def wait(self) -> None:
+        """Return once it has rung since the last call."""
+        ...
+
+
+class Outbox(Protocol):
+    """Events and their deliveries, durable and shared by all processes of a team. Of one source, a subscriber gets an
+    event when it is done with the one before. Leases are timed by the store's clock, due times by the caller's."""
+
+    async def publish(self, team: str, event: BusEvent, subscribers: Sequence[str]) -> str:
+        """Store an event with its deliveries, all or nothing. Returns its id; if its key is known, that of the event
+        with this key. Raises KeyConflict if that is another event."""
+        ...
+
+    async def take(self, fetch: Fetch) -> list[Delivery]:
+        """Lease the next deliveries that a subscriber can have, and count an attempt of each."""
+        ...
+
+    async def renew(self, tokens: Sequence[str], lease: float) -> None:
+        """Extend the leases of what was taken with these tokens."""
+        ...
+
+    async def settle(self, delivery: Delivery, token: str, outcome: Outcome) -> bool:
+        """Record how an attempt ended; False if another process has the delivery by now."""
+        ...
+
+    async def rest(self, team: str, now: float) -> Rest:
+        """When to look again, if nothing happens before."""
+        ...
+
+    async def events(self, team: str, id: str = "", type: str = "", before: str = "", limit: int = 1) -> list[BusEvent]:
+        """Events, the newest first: with this id, of this type, published before the one with the id `before`."""
+        ...
+
+    async def deliveries(self, team: str, event: str = "", state: str = "", limit: int = 1000) -> list[Delivery]:
+        """Deliveries of an event, or in a state, or both; the newest event first, then by subscriber."""
+        ...
+
+    async def counts(self) -> list[Backlog]:
+        """How many deliveries of each team and subscriber wait or are dead."""
+        ...
+
+    async def resend(self, team: str, event: str, subscriber: str, now: float) -> int:
+        """Let dead deliveries of an event begin again, to one subscriber or (empty) to all; returns their number."""
+        ...
+
+    async def sweep(self, team: str, before: float) -> int:
+        """Remove events that were published before this time and whose deliveries are all done; returns their number.
+        Their keys can be used again."""
+        ...
+
+    def listening(self, team: str) -> AbstractContextManager[Bell]:
+        """A bell that rings when there may be something to deliver for a team."""
+        ...
+
+
+class Timetable(Protocol):
+    """What a store remembers of the schedules of its teams."""
+
+    async def known(self, team: str) -> list[ScheduleState]:
+        """The schedules of a team, by name."""
+        ...
+
+    async def note(self, team: str, name: str, plan: str, now: float) -> None:
+        """Make a schedule known: due times of a new one, or of one with another plan, count from now on."""
+        ...
+
+    async def pause(self, team: str, name: str, paused: bool, now: float) -> bool:
+        """Pause a schedule, or resume it from now on; False if it is not known."""
+        ...
+
+    async def fire(self, firing: Firing, event: BusEvent | None) -> bool:
+        """Handle due times of a schedule, and store the event with a delivery to the schedule, if there is one. False
+        if another process handled them before, or the schedule is paused; then nothing is stored."""
+        ...

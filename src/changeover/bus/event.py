@@ -1,0 +1,172 @@
+"""BusEvent: something that happened, as publishers tell it and subscribers get it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from msgspec import Struct
+
+from changeover.errors import MisconfiguredError, PackageError
+from changeover.handoffs.json_value import json_copy
+from changeover.handoffs.template import BRACES, ESCAPED, quoted
+
+TYPE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+PATTERN = re.compile(r"(\*|[A-Za-z0-9_-]+)(\.(\*|[A-Za-z0-9_-]+))*")
+LONGEST = 256
+"""The most characters of a type, a source, a key or a subject."""
+LARGEST = 1_000_000
+"""The most characters that the data of an event may have as JSON."""
+
+
+class BusEvent(Struct, frozen=True, kw_only=True):
+    """Something that happened. Subscribers get it at least once."""
+
+    id: str
+    """The same for all subscribers and attempts."""
+    type: str
+    """What happened, in words with dots between them, such as "security.alert"."""
+    data: Any = None
+    """What JSON can hold."""
+    source: str = ""
+    """Where it happened. A subscriber gets the events of one source in order; those without a source in any order."""
+    key: str = ""
+    """The publisher's idempotency key, if it gave one."""
+    subject: str = ""
+    """What in the source it is about."""
+    at: float = 0.0
+    """When it was published, in seconds since the epoch."""
+    attributes: dict[str, Any] = {}
+    """Further CloudEvents attributes of an event that came from outside."""
+
+    @property
+    def time(self) -> datetime:
+        """When it was published."""
+        return datetime.fromtimestamp(self.at, UTC)
+
+    def view(self) -> dict[str, Any]:
+        """The event as conditions and templates see it."""
+        told = {"id": self.id, "type": self.type, "source": self.source, "subject": self.subject}
+        return {**self.attributes, **told, "time": self.time.isoformat(), "data": self.data}
+
+
+def made_event(  # noqa: PLR0913 - the fields of an event
+    id: str,
+    at: float,
+    type: object,
+    data: object = None,
+    *,
+    key: object = None,
+    source: object = None,
+    subject: object = None,
+    attributes: Mapping[str, Any] | None = None,
+) -> BusEvent:
+    """The event that a publisher describes; raises MisconfiguredError with all faults."""
+    texts = {"key": key, "source": source, "subject": subject}
+    faults = [*_type_faults(type), *(fault for name, text in texts.items() for fault in _text_faults(name, text))]
+    try:
+        copied = json_copy(data)
+        if len(json.dumps(copied)) > LARGEST:
+            faults.append(f"the data of an event may have {LARGEST:,} characters as JSON, and this has more")
+    except PackageError as error:
+        copied = None
+        faults.append(f"the data of an event must be what JSON can hold: {error.path} {error.problem}")
+    if faults:
+        raise MisconfiguredError(*faults)
+    told = {name: str(text or "") for name, text in texts.items()}
+    return BusEvent(id=id, at=at, type=str(type), data=copied, attributes=dict(attributes or {}), **told)
+
+
+def _type_faults(type: object) -> list[str]:
+    if isinstance(type, str) and TYPE.fullmatch(type) and len(type) <= LONGEST:
+        return []
+    return [f"{type!r} is no type of an event; give words with dots between them, such as 'security.alert'"]
+
+
+def _text_faults(name: str, text: object) -> list[str]:
+    if text is None or (isinstance(text, str) and len(text) <= LONGEST and text.isprintable()):
+        return []
+    return [f"{name}={text!r} of an event must be a printable str of at most {LONGEST} characters"]
+
+
+def pattern_faults(pattern: object) -> list[str]:
+    """Faults of a pattern of types."""
+    if isinstance(pattern, str) and PATTERN.fullmatch(pattern):
+        return []
+    return [f"has the type {pattern!r}; give the type of an event, in which * stands for a word: 'security.*'"]
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    *first, last = pattern.split(".")
+    words = [r"[^.]+" if word == "*" else re.escape(word) for word in first]
+    return re.compile(r"\.".join([*words, ".+" if last == "*" else re.escape(last)]))
+
+
+def matches(pattern: str, type: str) -> bool:
+    """True if a type fits a pattern: `*` stands for one word, at the end for one or more."""
+    return _compiled(pattern).fullmatch(type) is not None
+
+
+def task_of(template: str, event: BusEvent) -> str:
+    """The task for an agent: the template with values of the event in its braces, or the event itself without one."""
+    if not template:
+        told = quoted(json.dumps(event.data, ensure_ascii=False, indent=2))
+        source = f" from {event.source}" if event.source else ""
+        return f"The event {event.type} arrived{source}. Its data:\n\n{told}"
+    view = event.view()
+    return BRACES.sub(lambda found: _filled(found, view), template).strip() or event.type
+
+
+def _filled(found: re.Match[str], view: Mapping[str, Any]) -> str:
+    if (path := found["name"]) is None:
+        return ESCAPED.get(found[0], found[0])
+    value = _found(path, view)
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def template_faults(template: object) -> list[str]:
+    """Faults of a template whose braces hold JMESPath expressions over an event."""
+    if not isinstance(template, str):
+        return [f"has task={template!r}, which is not a str"]
+    paths = [found["name"] for found in BRACES.finditer(template)]
+    return [fault for path in paths if path is not None for fault in path_faults("task", path)]
+
+
+def path_faults(name: str, path: object) -> list[str]:
+    """Faults of a JMESPath expression."""
+    from jmespath.exceptions import JMESPathError
+
+    if not isinstance(path, str):
+        return [f"has {name}={path!r}, which is not a str"]
+    try:
+        _compiled_path(path)
+    except JMESPathError as error:
+        return [f"has {path!r} in {name}, which is not a JMESPath expression: {str(error).splitlines()[0]}"]
+    return []
+
+
+def holds(where: str, event: BusEvent) -> bool:
+    """True if a JMESPath condition gives a true value for an event; without a condition always."""
+    return not where or bool(_found(where, event.view()))
+
+
+def _found(path: str, view: Mapping[str, Any]) -> Any:
+    """What an expression finds; None if a function in it does not take the values of this event."""
+    from jmespath.exceptions import JMESPathError
+
+    try:
+        return _compiled_path(path).search(view)
+    except JMESPathError:
+        return None
+
+
+@cache
+def _compiled_path(path: str) -> Any:
+    import jmespath
+
+    return jmespath.compile(path)

@@ -1,0 +1,122 @@
+"""Bus: publishes events of a team, and shows what became of them; the type of `team.bus`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from changeover.bus.delivery import Backlog, Delivery
+from changeover.bus.event import BusEvent, made_event
+from changeover.bus.subscription import Subscription
+from changeover.engines.clock import new_id
+from changeover.errors import MisconfiguredError
+from changeover.inputs import check_id
+from changeover.relay.ports import Clock, Log, World
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PAGE = 100
+"""How many events a list shows, unless its reader wants more."""
+
+
+class EventRecord(BusEvent, frozen=True, kw_only=True):
+    """An event and its deliveries, by subscriber."""
+
+    deliveries: tuple[Delivery, ...] = ()
+
+
+class Bus:
+    """The event bus of a team. `team.bus` gives it.
+
+    Events and deliveries are stored before `publish` returns. Processes in which the team is open hand them to the
+    subscribers: at least once, in order per source, with retries.
+    """
+
+    def __init__(
+        self,
+        log: Callable[[], Log],
+        clock: Clock,
+        world: Callable[[], Awaitable[World]],
+        subscribe: Callable[[Subscription], None],
+    ) -> None:
+        self._log, self._clock, self._world, self._subscribe = log, clock, world, subscribe
+
+    async def publish(
+        self, type: str, data: Any = None, *, key: str | None = None, source: str | None = None, **more: Any
+    ) -> str:
+        """Publish an event, and return its id once it is stored with a delivery for each subscriber.
+
+        - `type`: what happened, such as "security.alert". `data`: what JSON can hold.
+        - `key`: the same key gives the same event, published once. With other content it raises KeyConflict.
+        - `source`: where it happened. A subscriber gets the events of a source in order.
+        - `subject` and `attributes`: further attributes of a CloudEvent.
+
+        Raises MisconfiguredError with all faults.
+        """
+        event = made_event(new_id(), self._clock.now(), type, data, key=key, source=source, **more)
+        world = await self._world()
+        subscribers = [each.id for each in world.subscriptions if each.wants(event)]
+        return await self._log().outbox.publish(world.roster.team, event, subscribers)
+
+    def on(self, types: str, *, where: str = "", priority: str | int = "normal", **options: Any) -> Callable[[F], F]:
+        """Declare the function below as a subscriber. It gets a BusEvent, at least once per event; `event.id` is the
+        key by which it recognizes a repetition. `types`, `where`, `priority` and further options are those of
+        Subscription: `name`, `tries`, `backoff`, `timeout` and `concurrency`.
+
+        Raises MisconfiguredError.
+        """
+
+        def declare(function: F) -> F:
+            self._subscribe(Subscription(types, to=function, where=where, priority=priority, **options))
+            return function
+
+        return declare
+
+    async def subscriptions(self) -> list[Subscription]:
+        """The subscriptions that code and store declare now."""
+        return list((await self._world()).subscriptions)
+
+    async def events(self, *, type: str = "", before: str = "", limit: int = PAGE) -> list[BusEvent]:
+        """Events, the newest first. `before` is the id of the last event of the page before."""
+        check_id(type=type, before=before)
+        _check_limit(limit)
+        return await self._log().outbox.events(await self._team(), type=type, before=before, limit=limit)
+
+    async def event(self, id: str) -> EventRecord | None:
+        """An event with its deliveries; None if there is none with this id."""
+        check_id(event=id)
+        team, outbox = await self._team(), self._log().outbox
+        if not (found := await outbox.events(team, id=id)):
+            return None
+        fields = {name: getattr(found[0], name) for name in BusEvent.__struct_fields__}
+        return EventRecord(**fields, deliveries=tuple(await outbox.deliveries(team, event=id)))
+
+    async def dead_letters(self, *, limit: int = PAGE) -> list[Delivery]:
+        """Deliveries that failed as often as their subscriptions allow, the newest event first."""
+        _check_limit(limit)
+        return await self._log().outbox.deliveries(await self._team(), state="dead", limit=limit)
+
+    async def resend(self, event: str, *, subscriber: str = "") -> int:
+        """Try the dead letters of an event again, of one subscriber or of all; returns how many there are."""
+        check_id(event=event, subscriber=subscriber)
+        return await self._log().outbox.resend(await self._team(), event, subscriber, self._clock.now())
+
+    async def backlog(self) -> list[Backlog]:
+        """How many deliveries wait or are dead, by subscriber."""
+        team = await self._team()
+        return [each for each in await self._log().outbox.counts() if each.team == team]
+
+    async def sweep(self, older_than: float) -> int:
+        """Remove events that are older than this many seconds and handled by all subscribers; returns their number.
+        Their keys can be used again."""
+        if not isinstance(older_than, int | float) or isinstance(older_than, bool) or older_than < 0:
+            raise MisconfiguredError(f"older_than={older_than!r} must be a number of seconds, 0 or more")
+        return await self._log().outbox.sweep(await self._team(), self._clock.now() - older_than)
+
+    async def _team(self) -> str:
+        return (await self._world()).roster.team
+
+
+def _check_limit(limit: object) -> None:
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= 10_000:
+        raise MisconfiguredError(f"limit={limit!r} must be a whole number from 1 to 10,000")

@@ -1,0 +1,132 @@
+"""BusDispatcher: the consumers of all subscriptions in a process in which the team is open."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from changeover.bus.subscription import Subscription
+from changeover.dispatch.consumer import PAUSE, Consumer, Handle
+from changeover.engines.clock import new_id
+from changeover.errors import StoreUnavailable
+from changeover.relay.ports import Clock, Log, World
+from changeover.ticket import worker_name
+
+logger = logging.getLogger("changeover.bus")
+
+LEASE = 30.0
+"""Seconds for which a process has a delivery unless it renews it, in a store that is not shared."""
+
+
+class BusDispatcher:
+    """Runs a consumer for each subscription, wakes them when there is something to take, and renews what they have.
+
+    It runs from `start` to `stop`, and only if the team has subscriptions.
+    """
+
+    def __init__(
+        self, log: Callable[[], Log], clock: Clock, world: Callable[[], Awaitable[World]], handle: Handle, lease: float
+    ) -> None:
+        self._log, self._clock, self._world, self._handle, self._lease = log, clock, world, handle, lease
+        self._consumers: dict[str, tuple[Consumer, asyncio.Task[None]]] = {}
+        self._changed = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop on which it may run; None if the team is not open."""
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin on this loop, now or as soon as there is a subscription."""
+        self._loop = asyncio.get_running_loop()
+        self.look(await self._world())
+
+    def look(self, world: World) -> None:
+        """The subscriptions of the team may be others now."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._begin, bool(world.subscriptions))
+
+    async def stop(self) -> None:
+        """End, and give back what is in hand."""
+        task, self._task, loop, self._loop = self._task, None, self._loop, None
+        if task is None or loop is None or loop.is_closed():
+            return
+        if loop is not asyncio.get_running_loop():
+            loop.call_soon_threadsafe(task.cancel)
+            return
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    def _begin(self, needed: bool) -> None:
+        self._changed.set()
+        if needed and self._task is None and self._loop is not None:
+            self._task = asyncio.ensure_future(self._run())
+
+    async def _run(self) -> None:
+        by = f"{worker_name()}:{new_id()}"
+        renewing = asyncio.ensure_future(self._renew())
+        try:
+            while True:
+                try:
+                    await self._serve(by)
+                except StoreUnavailable as error:  # it may come back
+                    logger.warning("no events are delivered for now: %s", error)
+                except Exception:  # the next attempt may succeed
+                    logger.exception("events are delivered again in %g s", PAUSE)
+                await asyncio.sleep(PAUSE)
+        finally:
+            renewing.cancel()
+            tasks = [task for _, task in self._consumers.values()]
+            self._consumers = {}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(renewing, *tasks, return_exceptions=True)
+
+    async def _serve(self, by: str) -> None:
+        outbox, team = self._log().outbox, (await self._world()).roster.team
+        with outbox.listening(team) as bell:
+            while True:
+                self._changed.clear()
+                self._adopt(await self._world(), by)
+                for consumer, _ in self._consumers.values():
+                    consumer.wake()
+                rest = await outbox.rest(team, self._clock.now())
+                waits: list[Awaitable[object]] = [bell.wait(), self._changed.wait()]
+                if rest.due is not None:
+                    waits.append(self._clock.alarm(rest.due))
+                lapse = self._lease if rest.lapse is None else min(max(rest.lapse, 0.01), self._lease)
+                await _first(waits, lapse)
+
+    def _adopt(self, world: World, by: str) -> None:
+        """Begin with new subscriptions, and end those that are gone."""
+        wanted = {each.id: each for each in world.subscriptions}
+        for name, (consumer, task) in list(self._consumers.items()):
+            if wanted.get(name) != consumer.subscription:
+                del self._consumers[name]
+                task.cancel()
+        for name, subscription in wanted.items():
+            if name not in self._consumers:
+                self._consumers[name] = self._consumer(world.roster.team, subscription, by)
+
+    def _consumer(self, team: str, subscription: Subscription, by: str) -> tuple[Consumer, asyncio.Task[None]]:
+        consumer = Consumer(team, subscription, self._log().outbox, self._clock, self._lease, by)
+        return consumer, asyncio.ensure_future(consumer.run(self._handle, self._changed.set))
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease / 3)
+            if tokens := [token for consumer, _ in self._consumers.values() for token in consumer.tokens]:
+                with suppress(StoreUnavailable):  # leases may lapse; then others deliver the same
+                    await self._log().outbox.renew(tokens, self._lease)
+
+
+async def _first(waits: Sequence[Awaitable[object]], timeout: float) -> None:
+    """Wait for the first of these, at most for so many seconds."""
+    tasks = [asyncio.ensure_future(each) for each in waits]
+    try:
+        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

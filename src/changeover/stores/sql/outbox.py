@@ -1,0 +1,358 @@
+"""SqlOutbox: events, their deliveries and the state of schedules in a database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, assert_never
+
+import msgspec
+
+from changeover.bus.delivery import (
+    Backlog,
+    Bell,
+    Delivery,
+    Done,
+    Failed,
+    Fetch,
+    Firing,
+    Outcome,
+    Postponed,
+    Rest,
+    ScheduleState,
+)
+from changeover.bus.event import BusEvent
+from changeover.errors import KeyConflict
+from changeover.ids import bus_topic
+from changeover.stores.sql.database import Call, Round, Row, Session
+from changeover.stores.sql.jobs import OpenStore, SideJob
+from changeover.stores.sql.outbox_statements import OutboxStatements
+
+MOST = 4_000_000
+"""Characters of events that share a transaction."""
+SWEPT = 500
+"""Events that are removed in one transaction."""
+
+Listen = Callable[[Sequence[str]], AbstractContextManager[Bell]]
+
+
+class Publish(NamedTuple):
+    """Store an event."""
+
+    team: str
+    event: BusEvent
+    subscribers: Sequence[str]
+
+
+class Renew(NamedTuple):
+    """Extend leases."""
+
+    tokens: Sequence[str]
+    lease: float
+
+
+class Settle(NamedTuple):
+    """Record how an attempt ended."""
+
+    team: str
+    delivery: Delivery
+    token: str
+    outcome: Outcome
+
+
+class Resend(NamedTuple):
+    """Let dead deliveries begin again."""
+
+    team: str
+    event: str
+    subscriber: str
+    now: float
+
+
+class Fire(NamedTuple):
+    """Handle due times of a schedule."""
+
+    firing: Firing
+    event: BusEvent | None
+
+
+class Note(NamedTuple):
+    """Make a schedule known."""
+
+    team: str
+    name: str
+    plan: str
+    now: float
+
+
+class Pause(NamedTuple):
+    """Pause or resume a schedule."""
+
+    team: str
+    name: str
+    paused: bool
+    now: float
+
+
+class Sweep(NamedTuple):
+    """Remove old events."""
+
+    team: str
+    before: float
+
+
+Request = Publish | Fetch | Renew | Settle | Resend | Fire | Note | Pause | Sweep
+
+
+class SqlOutbox:
+    """The port `Outbox` over its tables; `listen` wakes a process when one of these topics has news."""
+
+    def __init__(self, sql: OutboxStatements, store: OpenStore, listen: Listen) -> None:
+        self._sql, self._store, self._listen = sql, store, listen
+
+    async def publish(self, team: str, event: BusEvent, subscribers: Sequence[str]) -> str:
+        share = len(msgspec.json.encode(event.data)) / MOST
+        return await self._store.write(self._write, Publish(team, event, subscribers), event.id, max(share, 1e-3))
+
+    async def take(self, fetch: Fetch) -> list[Delivery]:
+        nothing: list[Delivery] = []
+        return await self._store.write(self._write, fetch, nothing)
+
+    async def renew(self, tokens: Sequence[str], lease: float) -> None:
+        await self._store.write(self._write, Renew(tokens, lease), None)
+
+    async def settle(self, delivery: Delivery, token: str, outcome: Outcome) -> bool:
+        return await self._store.write(self._write, Settle(delivery.team, delivery, token, outcome), False)
+
+    async def rest(self, team: str, now: float) -> Rest:
+        [row] = await self._store.rows(self._sql.rest(team=team, now=now))
+        return Rest(*row)
+
+    async def events(self, team: str, id: str = "", type: str = "", before: str = "", limit: int = 1) -> list[BusEvent]:
+        if id:
+            return [event_of(row) for row in await self._store.rows(self._sql.event(team=team, id=id))]
+        listed = self._sql.events if not before else self._sql.earlier
+        rows = await self._store.large(listed(team=team, type=type, before=before, limit=limit))
+        return [event_of(row) for row in rows]
+
+    async def deliveries(self, team: str, event: str = "", state: str = "", limit: int = 1000) -> list[Delivery]:
+        if event:
+            rows = await self._store.rows(self._sql.of_event(team=team, id=event))
+        else:
+            listed = self._sql.dead if state == "dead" else self._sql.in_state
+            rows = await self._store.large(listed(team=team, state=state, limit=limit))
+        found = [delivery_of(row) for row in rows]
+        return [each for each in found if state in ("", each.state)][:limit]
+
+    async def counts(self) -> list[Backlog]:
+        return [Backlog(*row) for row in await self._store.large(self._sql.counts())]
+
+    async def resend(self, team: str, event: str, subscriber: str, now: float) -> int:
+        return await self._store.write(self._write, Resend(team, event, subscriber, now), 0)
+
+    async def sweep(self, team: str, before: float) -> int:
+        swept = 0
+        while removed := await self._store.write(self._write, Sweep(team, before), 0, share=1.0):
+            swept += removed
+        return swept
+
+    def listening(self, team: str) -> AbstractContextManager[Bell]:
+        self._store.check()
+        return self._listen([bus_topic(team)])
+
+    def _write(self, session: Session, jobs: Sequence[SideJob[Any, Any]]) -> Collection[str]:
+        return Deliveries(session, self._sql).write(jobs)
+
+
+class SqlTimetable(SqlOutbox):
+    """The port `Timetable` over its table: due times are handled in the transaction that stores their events."""
+
+    async def known(self, team: str) -> list[ScheduleState]:
+        rows = await self._store.rows(self._sql.schedules(team=team))
+        states = [ScheduleState(name=n, handled=h, plan=p, paused=bool(s), last_event=e) for n, h, p, s, e in rows]
+        return sorted(states, key=lambda each: each.name)
+
+    async def note(self, team: str, name: str, plan: str, now: float) -> None:
+        await self._store.write(self._write, Note(team, name, plan, now), None)
+
+    async def pause(self, team: str, name: str, paused: bool, now: float) -> bool:
+        return await self._store.write(self._write, Pause(team, name, paused, now), False)
+
+    async def fire(self, firing: Firing, event: BusEvent | None) -> bool:
+        return await self._store.write(self._write, Fire(firing, event), False)
+
+
+class Deliveries:
+    """One transaction. Those that change the order of a source wait for each other: a delivery is ready as soon as
+    the one before it is settled, however the two meet."""
+
+    def __init__(self, session: Session, sql: OutboxStatements) -> None:
+        self._session, self._sql, self._round = session, sql, Round(session)
+        self._topics: set[str] = set()
+        self._changes: dict[type[Request], Callable[[SideJob[Any, Any]], None]] = {
+            Publish: self._publish,
+            Renew: self._renew,
+            Settle: self._settle,
+            Resend: self._resend,
+            Fire: self._fire,
+            Note: self._note,
+            Pause: self._pause,
+            Sweep: self._sweep,
+            Fetch: self._take,
+        }
+
+    def write(self, jobs: Sequence[SideJob[Any, Any]]) -> Collection[str]:
+        """Give each job its result, or raise the driver's error. Returns the topics of teams with news."""
+        self._session.begin()
+        ordered = {team for job in jobs if (team := _ordered(job.data))}
+        if lock := self._sql.lock:
+            for team in sorted(ordered):
+                self._round.later(lock(team=team))
+        # What is taken comes last: it includes what the others make ready.
+        for job in sorted(jobs, key=lambda each: isinstance(each.data, Fetch)):
+            self._changes[type(job.data)](job)
+        self._round.run()
+        if self._topics and self._sql.notify:
+            self._round.run([self._sql.notify(topics=self._sql.listed(sorted(self._topics)))])
+        self._session.commit()
+        return self._topics
+
+    def _renew(self, job: SideJob[Renew, None]) -> None:
+        for token in sorted(job.data.tokens):
+            self._round.later(self._sql.renew(token=token, lease=job.data.lease))
+
+    def _resend(self, job: SideJob[Resend, int]) -> None:
+        team, event, subscriber, now = job.data
+        resent = self._sql.resend(team=team, id=event, subscriber=subscriber, now=now)
+        self._round.later(resent, lambda rows: _count(job, rows))
+        self._topics.add(bus_topic(team))
+
+    def _note(self, job: SideJob[Note, None]) -> None:
+        self._round.later(self._sql.note(**job.data._asdict()))
+
+    def _pause(self, job: SideJob[Pause, bool]) -> None:
+        self._round.later(self._sql.pause(**job.data._asdict()), lambda rows: _count(job, rows))
+        self._topics.add(bus_topic(job.data.team))
+
+    def _publish(self, job: SideJob[Publish, str]) -> None:
+        team, event, subscribers = job.data
+        self._insert(team, event, subscribers)
+        if event.key:
+            self._round.later(
+                self._sql.keyed(team=team, key=event.key), lambda rows: _recognize(job, event, event_of(rows[0]))
+            )
+
+    def _insert(self, team: str, event: BusEvent, subscribers: Sequence[str]) -> None:
+        """Store an event that is new, with its deliveries."""
+        self._round.later(self._sql.insert(**_columns(team, event)))
+        for subscriber in subscribers:
+            self._round.later(self._sql.deliver(id=event.id, subscriber=subscriber))
+        self._topics.add(bus_topic(team))
+
+    def _settle(self, job: SideJob[Settle, bool]) -> None:
+        team, delivery, token, outcome = job.data
+        which = {"id": delivery.event.id, "subscriber": delivery.subscriber, "token": token}
+        match outcome:
+            case Done(started):
+                call = self._sql.end(**which, state="done", error="", started=started)
+            case Failed(error, due) if due is None:
+                call = self._sql.end(**which, state="dead", error=error, started="")
+            case Failed(error, due):
+                call = self._sql.put_off(**which, due=due, error=error, uncounted=0)
+            case Postponed(due, reason):
+                call = self._sql.put_off(**which, due=due, error=reason, uncounted=1)
+            case _:
+                assert_never(outcome)
+        self._round.later(call, lambda rows: _count(job, rows))
+        if delivery.event.source:
+            lane = {"subscriber": delivery.subscriber, "source": delivery.event.source}
+            self._round.later(self._sql.follow(team=team, **lane))
+
+    def _fire(self, job: SideJob[Fire, bool]) -> None:
+        firing, event = job.data
+        last = event.id if event else ""
+        changes = {"handled": firing.handled, "expected": firing.expected, "last_event": last}
+        [rows] = self._round.run([self._sql.fire(team=firing.team, name=firing.schedule, **changes)])
+        if rows and event is not None:
+            self._insert(firing.team, event, [firing.subscriber])
+        job.result = bool(rows) or (job.tried and self._was_mine(firing, event))
+
+    def _was_mine(self, firing: Firing, event: BusEvent | None) -> bool:
+        """True if an earlier try, whose commit was not confirmed, handled these due times."""
+        return event is not None and bool(self._round.run([self._sql.event(team=firing.team, id=event.id)])[0])
+
+    def _sweep(self, job: SideJob[Sweep, int]) -> None:
+        [rows] = self._round.run([self._sql.old(**job.data._asdict(), limit=SWEPT)])
+        numbers = self._sql.listed([str(number) for (number,) in rows])
+        if rows:
+            self._round.run([self._sql.drop_deliveries(numbers=numbers), self._sql.drop_events(numbers=numbers)])
+        job.result = len(rows)
+
+    def _take(self, job: SideJob[Fetch, list[Delivery]]) -> None:
+        fetch = job.data
+        mine = self._sql.taken(token=fetch.token)
+        if not (job.tried and (rows := self._round.run([mine])[0])):
+            calls: list[Call] = [self._sql.take(**fetch._asdict()), mine]
+            rows = self._round.run(calls)[1]
+        job.result = [delivery_of(row) for row in rows]
+
+
+def _ordered(request: Request) -> str:
+    """The team whose order of deliveries a request may change; empty if it changes none."""
+    match request:
+        case Publish() | Settle() | Resend():
+            return request.team
+        case Fire(firing, _):
+            return firing.team
+        case _:
+            return ""
+
+
+def _count(job: SideJob[Any, Any], rows: list[Row]) -> None:
+    # If the commit of the first try succeeded unnoticed, the retry finds nothing to change.
+    found = len(rows) or (1 if job.tried else 0)
+    job.result = found if isinstance(job.data, Resend) else bool(found)
+
+
+def _recognize(job: SideJob[Any, str], event: BusEvent, stored: BusEvent) -> None:
+    """The event with the same key, which must say the same."""
+    if (stored.type, stored.source, stored.data) != (event.type, event.source, event.data):
+        job.error = KeyConflict(event.key, f"{stored.type} {msgspec.json.encode(stored.data).decode()}")
+    job.result = stored.id
+
+
+def _columns(team: str, event: BusEvent) -> dict[str, Any]:
+    texts = {name: getattr(event, name) for name in ("id", "type", "source", "subject", "at")}
+    data, more = (msgspec.json.encode(each).decode() for each in (event.data, event.attributes))
+    return {**texts, "team": team, "key": event.key or None, "data": data, "attributes": more}
+
+
+def event_of(row: Row) -> BusEvent:
+    """An event, from a row that begins with its columns."""
+    id, type, source, subject, key, at, data, attributes = row[:8]
+    return BusEvent(
+        id=id,
+        type=type,
+        source=source,
+        subject=subject,
+        key=key or "",
+        at=at,
+        data=msgspec.json.decode(data),
+        attributes=msgspec.json.decode(attributes),
+    )
+
+
+def delivery_of(row: Row) -> Delivery:
+    """A delivery, from a row of an event and of its own columns."""
+    team, subscriber, state, attempts, due, error, started, updated_at = row[8:]
+    return Delivery(
+        event=event_of(row),
+        team=team,
+        subscriber=subscriber,
+        state=state,
+        attempts=attempts,
+        due=due,
+        error=error,
+        started=started,
+        updated_at=updated_at,
+    )
