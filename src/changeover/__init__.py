@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from changeover.tools.tool import tool as tool
     from changeover.tools.variable import Variable as Variable
     from changeover.worker import Worker as Worker
+    from changeover.workflows.workflow import Workflow as Workflow
+    from changeover.workflows.workflow import WorkflowStep as WorkflowStep
 
 # The module of each public name. It is imported when the name is first used, so that `import changeover` is fast.
 _HOMES = {
@@ -95,6 +97,8 @@ _HOMES = {
     "Variable": "tools.variable",
     "Webhook": "bus.subscription",
     "Worker": "worker",
+    "Workflow": "workflows.workflow",
+    "WorkflowStep": "workflows.workflow",
     "delegate": "agent.handoff",
     "handoff": "agent.handoff",
     "specialist": "agent.specialist",

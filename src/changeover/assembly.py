@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from changeover.agent.agent import SLUG, Agent, Function, Member, Person
+from changeover.agent.agent import Agent, Function, Member, Person
 from changeover.agent.roster import Roster, Seat, seat, tried_model
 from changeover.agent.team_faults import team_faults
 from changeover.bus.subscription import Subscription, subscription_faults
@@ -29,7 +29,7 @@ from changeover.guards.switch import ON, Enabled, override_faults, switch_faults
 from changeover.handoffs.briefing import TEMPLATE, Briefing, briefing_faults
 from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.strategies import Strategy, strategy_faults
-from changeover.ids import DEFAULT_TEAM
+from changeover.ids import DEFAULT_TEAM, SLUG
 from changeover.messages import File
 from changeover.models.resolver import NO_MODEL, Resolver
 from changeover.models.wrappers import calls_tools, context_window
@@ -43,6 +43,8 @@ from changeover.routing.registry import Registry
 from changeover.routing.routing import Routing
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.toolkit import AgentToolkit
+from changeover.workflows.workflow import Workflow, answering, effects
+from changeover.workflows.workflow_faults import workflow_faults
 
 if TYPE_CHECKING:
     from changeover.stores.store import Store
@@ -76,6 +78,7 @@ class Declared:
     briefing: Briefing | None = None
     routing: Routing | None = None
     experiments: Sequence[Experiment] = ()
+    workflows: Sequence[Workflow] = ()
     model_retries: int = 2
     tool_retries: int = 0
     tool_modules: Sequence[str | ModuleType] = ()
@@ -150,6 +153,7 @@ def _faults(declared: Declared) -> list[str]:
         ),
         *_name_faults(declared.name),
         *rule_faults(declared.rules, ids),
+        *workflow_faults(declared.workflows, _functions(declared.members), ids),
         *switch_faults(declared.handoffs_enabled, ids),
         *override_faults(HANDOFFS, os.environ.get(HANDOFFS, "")),
         *(f"the team {fault}" for fault in strategy_faults(declared.strategy)),
@@ -170,6 +174,10 @@ def _faults(declared: Declared) -> list[str]:
         *([] if declared.ask is None or callable(declared.ask) else [f"Team(ask={declared.ask!r}) is no function"]),
         *(f"the team {fault}" for fault in arity_faults("ask", declared.ask, "request")),
     ]
+
+
+def _functions(members: object) -> list[str]:
+    return [member.id for member in _members(members) if isinstance(member, Function)]
 
 
 def _may_be_empty(declared: Declared) -> bool:
@@ -201,6 +209,8 @@ def _roster(declared: Declared, toolkits: Mapping[str, AgentToolkit]) -> Roster:
         trials=trials_of(declared.experiments, members),
         names={member.id: member.name for member in members if member.name},
         team=declared.name,
+        workflows={workflow.id: workflow for workflow in declared.workflows},
+        steps={id: Function(id, answering(code)) for workflow in declared.workflows for id, code in effects(workflow)},
     )
 
 

@@ -198,6 +198,14 @@ class FunctionError(ChangeoverError):
         super().__init__(message)
 
 
+class StepError(ChangeoverError):
+    """A step of a workflow failed for good, and what was done before it was undone as far as the steps declare how."""
+
+    def __init__(self, workflow: str, step: str, reason: str) -> None:
+        self.workflow, self.step, self.reason = workflow, step, reason
+        super().__init__(f"the step {step!r} of the workflow {workflow!r} failed: {reason}")
+
+
 class WorkerError(FunctionError):
     """A worker that had claimed a task of `agent` gave it up."""
 

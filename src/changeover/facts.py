@@ -306,6 +306,15 @@ class TicketStatus(Struct, frozen=True, kw_only=True, gc=False):
     """All attempts of the task, the first one first; empty for a message to an agent that workers serve."""
 
 
+class WorkflowRun(Struct, frozen=True, kw_only=True, gc=False):
+    """A run of a workflow that was started."""
+
+    workflow: str
+    """The id of the workflow."""
+    conversation_id: str
+    run_id: str
+
+
 NoTakers: TypeAlias = Literal["return", "queue"]
 """What happens to a task that no receiver accepts: it is returned, or it waits in the queue of the best match."""
 

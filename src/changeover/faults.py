@@ -113,5 +113,24 @@ class AgentFault(Struct, frozen=True, tag="agent"):
     available: tuple[str, ...]
 
 
-Fault = ModelFault | FunctionFault | WorkerFault | ResultFault | RefusalFault | ReceiverFault | LimitFault | AgentFault
+class StepFault(Struct, frozen=True, omit_defaults=True, tag="step"):
+    """A step of a workflow failed for good."""
+
+    workflow: str
+    step: str
+    reason: str
+    """Why its last attempt failed, or it could not begin."""
+
+
+Fault = (
+    ModelFault
+    | FunctionFault
+    | WorkerFault
+    | ResultFault
+    | RefusalFault
+    | ReceiverFault
+    | LimitFault
+    | AgentFault
+    | StepFault
+)
 """Why a run failed."""

@@ -18,6 +18,8 @@ FIRST_TASK = 2
 """Position of the first task in every conversation: behind `Started` and `UserSpoke`."""
 DEFAULT_TEAM = "default"
 """The name of a team that declares none; conversations without a recorded team belong to it."""
+SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""The form of the id of a member, a workflow or a step."""
 LONGEST_KEY = 512
 """Bytes of a caller's key that the log keeps as they are; a longer key is hashed."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -28,6 +28,7 @@ from changeover.relay.package import offer_of
 from changeover.relay.requests import Say
 from changeover.routing import profile
 from changeover.routing.routing import taker_faults
+from changeover.workflows.workflow import Workflow
 
 
 def spoken(
@@ -89,19 +90,21 @@ def _keepable(text: str) -> bool:
     return True
 
 
-def _variables(context: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """A copy of the context as a log reads it back, and its faults."""
+def _variables(
+    context: Mapping[str, Any], what: str = "context", reserved: Collection[str] = METADATA
+) -> tuple[dict[str, Any], list[str]]:
+    """A copy of the context, or of other values by name, as a log reads it back; and its faults."""
     if not isinstance(context, Mapping):
-        return {}, [f"the context must be a mapping of names to values, not {type(context).__name__}"]
-    faults = [f"the context variable {name!r} is reserved; rename it" for name in sorted(METADATA & context.keys())]
+        return {}, [f"the {what} must be a mapping of names to values, not {type(context).__name__}"]
+    faults = [f"the context variable {name!r} is reserved; rename it" for name in sorted(context.keys() & reserved)]
     try:
         encoded = msgspec.json.encode(dict(context))
         # Numbers that JSON cannot hold are encoded as null.
         if b"null" in encoded and not _is_finite(msgspec.to_builtins(dict(context), str_keys=True)):
-            faults.append("the context must be what JSON can hold: numbers have to be finite, not NaN or infinite")
+            faults.append(f"the {what} must be what JSON can hold: numbers have to be finite, not NaN or infinite")
         return msgspec.json.decode(encoded), faults
     except (TypeError, ValueError, RecursionError) as error:
-        return {}, [*faults, f"the context must be what JSON can hold: {error}"]
+        return {}, [*faults, f"the {what} must be what JSON can hold: {error}"]
 
 
 def _is_finite(value: object) -> bool:
@@ -142,19 +145,40 @@ class RunOptions(TypedDict, total=False):
     those that they declare. Neither is recorded: a process that takes up the run later uses the team's."""
 
 
+class WorkflowOptions(TypedDict, total=False):
+    """Options of a workflow's run beside its inputs; they mean what they mean for a run."""
+
+    conversation: str | None
+    context: Mapping[str, Any] | None
+    limits: Limits | None
+    user: str | None
+    correlation_id: str | None
+    key: str | None
+    files: Sequence[File | str | Path] | None
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def with_options(method: F) -> F:
     """Show each option of a run in the signature of a method that takes them as keywords: `inspect`, and what is built
     on it, such as help(…) and notebooks, would show `**options`."""
+    return _shows(method, RunOptions.__annotations__)
+
+
+def with_workflow_options(method: F) -> F:
+    """`with_options` for methods that start workflows."""
+    return _shows(method, WorkflowOptions.__annotations__)
+
+
+def _shows(method: F, options: Mapping[str, Any]) -> F:
     signature = inspect.signature(method)
     *taken, _ = signature.parameters.values()
-    options = (
+    shown = (
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind.__forward_arg__)
-        for name, kind in RunOptions.__annotations__.items()
+        for name, kind in options.items()
     )
-    method.__signature__ = signature.replace(parameters=[*taken, *options])  # type: ignore[attr-defined]
+    method.__signature__ = signature.replace(parameters=[*taken, *shown])  # type: ignore[attr-defined]
     return method
 
 
@@ -171,6 +195,22 @@ def message(
         check_texts(key=key)
     event = spoken(text, **options)
     return Say(_conversation(conversation, key or ""), _with_files(event, files) if files else event, key or "")
+
+
+def started(workflow: Workflow, inputs: Mapping[str, Any] | str | None, options: Mapping[str, Any]) -> Say:
+    """The input that starts a workflow; raises MisconfiguredError, or TypeError for an unknown option."""
+    if unknown := options.keys() - WorkflowOptions.__annotations__.keys():
+        known = ", ".join(WorkflowOptions.__annotations__)
+        raise TypeError(f"a workflow has no option {', '.join(sorted(unknown))}; it has: {known}")
+    given: dict[str, Any] | None = None
+    if inputs and not isinstance(inputs, str):
+        given, faults = _variables(inputs, "inputs", reserved=frozenset())
+        if faults:
+            raise MisconfiguredError(*faults)
+    text = inputs if isinstance(inputs, str) else workflow.title
+    limits = options.get("limits") or workflow.limits
+    say = message(text, **{**options, "limits": limits, "agent": workflow.id})
+    return replace(say, spoken=replace(say.spoken, inputs=given))
 
 
 def offered(roster: Roster, package: HandoffPackage, now: float, queued: bool = False) -> Say:

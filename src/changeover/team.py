@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import replace as redeclare
 from functools import partial
 from types import ModuleType, TracebackType
@@ -17,7 +16,7 @@ from changeover.agent.agent import Agent, Function, Member, Person
 from changeover.agent.roster import Roster
 from changeover.assembly import Declared, assemble, joined, override_of
 from changeover.bus.subscription import Subscription
-from changeover.control import Overseer
+from changeover.conductor import Conductor, read_along
 from changeover.dispatch.bus import Bus
 from changeover.dispatch.dispatcher import LEASE as LEASED
 from changeover.dispatch.dispatcher import BusDispatcher
@@ -56,12 +55,11 @@ from changeover.relay.claims import Submit
 from changeover.relay.declarations import Declaration, Declarations
 from changeover.relay.editions import Editions
 from changeover.relay.engine import Engine, EngineFactory, EngineSetup
-from changeover.relay.history import ActiveAgents
 from changeover.relay.package import handoff_of
 from changeover.relay.ports import Ask, Clock, Log, Observer, World
 from changeover.relay.prompt import Moment, Prompt
 from changeover.relay.requests import Resume, Say
-from changeover.relay.stream import Recorded, StreamItem
+from changeover.relay.stream import StreamItem
 from changeover.router import Router
 from changeover.routing.experiment import Experiment
 from changeover.routing.routing import Routing
@@ -78,12 +76,13 @@ from changeover.ticket import (
     worker_name,
 )
 from changeover.union import Union
+from changeover.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
     from changeover.stores.store import Store
 
 
-class Team(Overseer, Generic[T_co]):
+class Team(Conductor, Generic[T_co]):
     """Agents plus policy. Raises one MisconfiguredError with all faults of the declarations.
 
     - `members`: Agent(…), Function(…) and Person(…). `start` is the id of the one that gets the first message (default:
@@ -101,6 +100,7 @@ class Team(Overseer, Generic[T_co]):
       With `fallback=True` a sender goes on alone if its handoff cannot be made.
     - `strategy` and `briefing`: what receivers see of a conversation, unless a handoff or an agent declares its own.
     - `routing`: Routing(…), how specialists are found. `experiments` try variants in shares of the conversations.
+    - `workflows`: Workflow(…)s, steps in an order that is known beforehand; see `start` and `run_workflow`.
     - `model_retries` and `tool_retries`: how often a call that fails is tried again; `tool(retries=…)` wins.
     - `clock`: a ManualClock() in tests. `engine` makes the engine from an `EngineSetup` (default: this process works).
     - `tool_modules`: the modules whose functions declarations in the store may name; data never names other code.
@@ -131,6 +131,7 @@ class Team(Overseer, Generic[T_co]):
         briefing: Briefing | None = None,
         routing: Routing | None = None,
         experiments: Sequence[Experiment] = (),
+        workflows: Sequence[Workflow] = (),
         model_retries: int = 2,
         tool_retries: int = 0,
         tool_modules: Sequence[str | ModuleType] = (),
@@ -158,6 +159,7 @@ class Team(Overseer, Generic[T_co]):
             briefing=briefing,
             routing=routing,
             experiments=tuple(experiments) if isinstance(experiments, list) else experiments,
+            workflows=tuple(workflows) if isinstance(workflows, list) else workflows,
             model_retries=model_retries,
             tool_retries=tool_retries,
             tool_modules=tuple(tool_modules) if isinstance(tool_modules, list) else tool_modules,
@@ -339,7 +341,7 @@ class Team(Overseer, Generic[T_co]):
         """`run` as a stream: pieces of text, recorded events, changes of the active agent, and last the result. Closing
         it cancels nothing. `text`, `agent`, `conversation`, `context`, `limits`, `user`, `correlation_id`, `key`,
         `files`, `strategy`, `model` and errors are as in `run`."""
-        return _read(self._engine.stream(self._message(text, options)))
+        return read_along(self._engine.stream(self._message(text, options)))
 
     async def offer(self, package: HandoffPackage | Mapping[str, Any] | str) -> HandoffResult:
         """Hand a package, which may be given as JSON, to its receiver and wait for the result.
@@ -422,7 +424,7 @@ class Team(Overseer, Generic[T_co]):
         follow. `first` is awaited once no event can be missed; a decision belongs there."""
         check_id(conversation=conversation)
         check_seq(after=after)
-        return _read(self._engine.stream(Resume(conversation), first), after)
+        return read_along(self._engine.stream(Resume(conversation), first), after)
 
     async def prompt(self, conversation: str, seq: int) -> Prompt | None:
         """What a model was sent in a `conversation` for the reply with this `seq`, or for a failed attempt at one; None
@@ -494,21 +496,6 @@ class Team(Overseer, Generic[T_co]):
     async def _handed(self, say: Say, package: HandoffPackage) -> HandoffResult:
         run = await self._engine.result(say)
         return _in_time(handoff_of(run, package, say.spoken.no_takers is not None))
-
-
-async def _read(stream: AsyncGenerator[StreamItem, None], after: int = 0) -> AsyncGenerator[StreamItem, None]:
-    """The stream of an engine without the events up to a seq, and with an item for each change of the active agent."""
-    active = ActiveAgents()
-    async with aclosing(stream) as items:
-        async for item in items:
-            if not isinstance(item, Recorded):
-                yield item
-                continue
-            changed = active.change(item)
-            if item.seq > after:
-                yield item
-                if changed is not None:
-                    yield changed
 
 
 def _in_time(handoff: HandoffResult) -> HandoffResult:

@@ -32,6 +32,7 @@ MODULES = (
     "changeover.protocol",
     "changeover.guards",
     "changeover.routing",
+    "changeover.workflows",
     "changeover.models",
     "changeover.stream",
     "changeover.metrics",
@@ -186,7 +187,7 @@ def events_page() -> Iterator[str]:
     """All classes of `changeover.events`, by the part of a conversation that they are about."""
     yield EVENTS
     yield from _table(("field", "meaning"), ((f"`{name}`", meaning) for name, meaning in COMMON.items()))
-    for part in ("runs", "calls", "handoffs"):
+    for part in ("runs", "calls", "handoffs", "workflows"):
         module = source()[f"relay.events.{part}"]
         yield f"## {(module.docstring.value if module.docstring else part).split(':')[0].split(';')[0].rstrip('.')}\n"
         for each in module.classes.values():

@@ -22,6 +22,8 @@ from changeover import (
     Respond,
     Send,
     Variable,
+    Workflow,
+    WorkflowStep,
     delegate,
     handoff,
     tool,
@@ -39,6 +41,7 @@ from changeover.faults import (
     ModelFault,
     ReceiverFault,
     RefusalFault,
+    StepFault,
     WorkerFault,
 )
 from changeover.guards import Rule
@@ -62,9 +65,11 @@ from changeover.relay.events import (
     RunFailed,
     RunStarted,
     Started,
+    StepBegan,
     TierChosen,
     ToolStarted,
     UserSpoke,
+    WorkflowBegan,
 )
 from changeover.relay.queue import Taken
 from changeover.relay.requests import Say
@@ -73,6 +78,8 @@ from changeover.relay.state import Scale, State
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ScriptedModel, assert_valid_history, calls, delegates, fails, hands_off, says
 from changeover.tools.command import Directive, Errand
+from changeover.workflows.flow import Findings
+from changeover.workflows.plan import plan_of
 from tests.relay.world import a_world
 
 ENOUGH = 200
@@ -141,7 +148,21 @@ UNRULED = a_world(MEMBERS, ScriptedModel({}))
 WORDS = Trial("words", {"plain": "Be plain.", "fancy": "Be fancy."}, lambda root: "fancy")
 STAND_INS = Trial("stand-ins", {"old": "b", "new": "q"}, lambda root: "new")
 TRIALS: Trials = {("instructions", "a"): WORDS, ("receiver", "b"): STAND_INS}
-ROSTER = msgspec.structs.replace(UNRULED.roster, leads=tuple(RULES[:2]), judges=tuple(RULES[2:]), trials=TRIALS)
+FLOW = Workflow(
+    "flow",
+    steps=[
+        WorkflowStep("plan", agent="a", input="Plan {inputs}", retry=1, on_rollback="fn"),
+        WorkflowStep("left", agent="p", after=["plan"], when="steps.plan.output", approval=True),
+        WorkflowStep("each", function="fn", after=["plan"], for_each="inputs.n", context={"n": "item"}, timeout=1),
+    ],
+)
+ROSTER = msgspec.structs.replace(
+    UNRULED.roster,
+    leads=tuple(RULES[:2]),
+    judges=tuple(RULES[2:]),
+    trials=TRIALS,
+    workflows={"flow": FLOW},
+)
 WORLD = msgspec.structs.replace(UNRULED, roster=ROSTER)
 
 AGENTS = st.sampled_from(["a", "b", "fn", "q", "gone", ""])
@@ -178,6 +199,7 @@ FAULTS = st.sampled_from(
         AgentFault("gone", ("a",)),
         RefusalFault("p", "not mine", ("a", "b", "a"), Circuit("b", 3, 1, 1.0, 31.0)),
         WorkerFault("q", "tired"),
+        StepFault("flow", "plan", "broken"),
     ]
 )
 PACKAGE = HandoffPackage(Task("count"), metadata=Metadata(receiver="b")).to_dict()
@@ -216,7 +238,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("chapter", "left_out"), st.none() | st.just(Chapter("It was late.", ("a: 3 parts",), messages=2))),
     "usage": st.sampled_from([Usage(1, 2, 1), Usage(1, 2, 1, 0.25)]),
     "why": st.sampled_from(
-        ["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result", "guard"]
+        ["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result", "guard", "step"]
     ),
     **dict.fromkeys(("alternatives", "declined_by"), st.sampled_from([(), ("a",), ("b", "gone")])),
     **dict.fromkeys(("needs_context", "needs_permission", "required", "misfits"), st.sampled_from([(), ("n",)])),
@@ -275,7 +297,15 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     ),
     "limit": st.sampled_from(["max_handoffs", "max_turns", "max_tokens", "max_cost", "max_agents", "timeout"]),
     "agents": st.sampled_from([(), ("a",), ("b", "gone")]),
-    **dict.fromkeys(("step", "capability"), TEXTS),
+    "step": st.sampled_from(["", "plan", "left", "each", "gone"]),
+    "capability": TEXTS,
+    "plan": st.just(plan_of(FLOW)),
+    "inputs": st.none() | st.sampled_from([{"n": [1, 2]}, {"n": 3}]),
+    "count": st.integers(0, 3),
+    "item": st.integers(0, 3),
+    "items": st.none() | st.sampled_from([[1], [1, 2]]),
+    "undo": st.booleans(),
+    "not_before": st.floats(0, 10),
     "score": st.floats(0, 1),
     "tier": st.sampled_from(["simple", "medium", "complex"]),
     "experiment": st.sampled_from(["words", "stand-ins", "gone"]),
@@ -301,12 +331,15 @@ def builds(kind: type[Any]) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{each.name: st.floats(0, 10) if each.type is float else known[each.name] for each in own})
 
 
+BEGAN, OFFERED = WorkflowBegan(2, plan_of(FLOW)), HandoffOffered("4.0", 2, "flow", "a", mode=Mode.DELEGATE)
 ANY_EVENT: st.SearchStrategy[Event] = st.one_of([builds(kind) for kind in get_args(Event)])
 BEGINNINGS = st.sampled_from(
     [
         [],
         [Started("c"), UserSpoke("hello"), RunStarted(1, "a")],
         [Started("c"), UserSpoke("hello"), UserSpoke("no!", agent="gone"), RunStarted(1, "b")],
+        [Started("c"), UserSpoke("hello", agent="flow", inputs={"n": [1, 2]}), RunStarted(1, "flow"), BEGAN],
+        [Started("c"), UserSpoke("hello", agent="flow"), RunStarted(1, "flow"), BEGAN, StepBegan(2, "plan"), OFFERED],
     ]
 )
 ANY_LOG = st.builds(
@@ -314,7 +347,8 @@ ANY_LOG = st.builds(
     BEGINNINGS,
     st.builds(
         ModelReplied, st.sampled_from(["a", "b"]), st.just(2), calls=st.lists(CALLS, min_size=1, max_size=3).map(tuple)
-    ),
+    )
+    | st.builds(StepBegan, st.just(2), st.sampled_from(["plan", "left", "each"])),
     st.lists(ANY_EVENT, max_size=12),
 )
 
@@ -351,8 +385,8 @@ def seen(value: Any) -> Any:
         return {key: seen(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [seen(inner) for inner in value]
-    if isinstance(value, Scale):
-        return None  # it spares counting again, and says nothing
+    if isinstance(value, Scale | Findings):
+        return None  # they spare counting or searching again, and say nothing
     if slots := [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]:
         return type(value).__name__, [seen(getattr(value, name)) for name in slots]
     return value

@@ -69,6 +69,7 @@ from tests.stories import (
     verdicts,
     withdrawals,
     workers,
+    workflows,
 )
 from tests.stories.stage import STORIES, Stage, Story
 
@@ -80,7 +81,7 @@ THEMES = (
     *(specialists, successors, next_candidates, fallbacks, absence, load, broker),
     *(context, references, offers, packages, lateness, expectations, rollbacks, cleanup),
     *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts),
-    *(settled_tickets, lasting_packages, binding_expectations, policies, checks),
+    *(settled_tickets, lasting_packages, binding_expectations, policies, checks, workflows),
 )
 
 STRESS = "CHANGEOVER_STRESS" in os.environ

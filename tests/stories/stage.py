@@ -60,6 +60,20 @@ class Stage:
         key = f"say-{number}"
         return self._noted(number, self.run(team, text, {"conversation": CONVERSATION, "key": key, **options}))
 
+    def flow(self, team: Team, workflow: str, inputs: Any = None, **options: Any) -> Coroutine[Any, Any, RunResult]:
+        """Run a workflow in the story's one conversation, unless `conversation=` names another."""
+        self._said += 1
+        given = {"conversation": CONVERSATION, "key": f"say-{self._said}", **options}
+        return self._noted(self._said, team.run_workflow(workflow, inputs, **given))
+
+    async def flow_error(self, kind: type[E], team: Team, workflow: str, inputs: Any = None, **options: Any) -> E:
+        """Run a workflow that ends with an error of this kind."""
+        try:
+            result = await self.flow(team, workflow, inputs, **options)
+        except kind as error:
+            return error
+        raise AssertionError(f"expected {kind.__name__}, and got {result}")
+
     def run(self, team: Team, text: str, options: dict[str, Any]) -> Coroutine[Any, Any, RunResult]:
         """How this stage lets a team run; another stage may read along."""
         return team.run(text, **options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import Enum
@@ -36,9 +35,6 @@ class Auto(Enum):
 
 AUTO: Final = Auto.AUTO
 """The default of `Agent(handoffs=…)`: the agent may hand off to every member of the team."""
-
-SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-"""The form of an id."""
 
 Instructions = str | Callable[[RunContext], str | Awaitable[str]]
 

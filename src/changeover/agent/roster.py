@@ -36,6 +36,8 @@ from changeover.handoffs.structured_output import TypeForm
 from changeover.ids import DEFAULT_TEAM
 from changeover.tools.tool import ToolDefinition
 from changeover.tools.variable import Check, compile_variables, misfit
+from changeover.workflows.expression import read
+from changeover.workflows.workflow import Workflow
 
 
 class Trial(Struct, frozen=True):
@@ -161,6 +163,10 @@ class Roster(Struct, frozen=True):
     """The name of the team; it works on the conversations of this name only."""
     edition: int = 0
     """The edition of the store's declarations that the team has; 0 if code alone declares it."""
+    workflows: dict[str, Workflow] = {}
+    """The workflows that the team carries out."""
+    steps: dict[str, Function] = {}
+    """Functions of the steps of workflows, which work as members that no agent can hand off to."""
     withdrawn: Mapping[str, int] = {}
     """What the store declares no longer, such as "agent 'billing'", each with the edition that withdrew it."""
     following: Roster | None = None
@@ -185,9 +191,15 @@ class Roster(Struct, frozen=True):
         """True if an agent may hand off or delegate in the tree with this root."""
         return self.handoffs_enabled and (self.switch is None or self.switch.is_on(root, agent))
 
+    def member(self, id: str) -> Seat | Function | Person | None:
+        """A member, or the function of a workflow's step."""
+        return self.seats.get(id) or self.steps.get(id)
+
     def value(self, agent: str, text: str) -> Any:
         """An answer of an agent as a value of its output type; the text if it declares none, or the text does not
-        fit."""
+        fit. The result of a workflow is what JSON holds."""
+        if agent in self.workflows:
+            return read(text)
         seat = self.seats.get(agent)
         return seat.reads(text) if isinstance(seat, Seat) and seat.reads is not None else text
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from math import inf
 from typing import get_args
 
-from changeover.agent.agent import AUTO, SLUG, Agent, Function, Member, Person
+from changeover.agent.agent import AUTO, Agent, Function, Member, Person
 from changeover.agent.handoff import Delegate, Handoff, OnEnd
 from changeover.agent.moves import EVERY_DELEGATE, GENERIC_TOOL
 from changeover.agent.specialist import Specialist
@@ -18,6 +18,7 @@ from changeover.guards.guard import guard_faults
 from changeover.handoffs.briefing import briefing_faults
 from changeover.handoffs.callback import arity_faults, condition_faults
 from changeover.handoffs.strategies import FETCH, strategy_faults
+from changeover.ids import SLUG
 from changeover.tools.http_tool import HttpTool
 from changeover.tools.skill import LOAD_SKILL, READ_SKILL_FILE
 from changeover.tools.sql_function import SqlFunction

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import isfinite
 
-from changeover.agent.agent import SLUG
 from changeover.errors import MisconfiguredError
+from changeover.ids import SLUG
 from changeover.relay.tables import Trials, Tried
 from changeover.routing.experiment import Experiment
 from changeover.routing.statistics import Outcomes, counted

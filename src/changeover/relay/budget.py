@@ -141,7 +141,7 @@ def crowded(state: State, run: Run, receiver: str, limits: Limits) -> bool:
 
 def exceeded(state: State, run: Run, limits: Limits, receiver: str, nested: bool) -> LimitName | None:
     """The limit that one more handoff to this receiver would exceed; `nested` if it would be a delegate."""
-    if handoffs_left(state, run, limits) <= 0:
+    if run.flow is None and handoffs_left(state, run, limits) <= 0:
         return "max_handoffs"
     if limits.max_agents is not None and crowded(state, run, receiver, limits):
         return "max_agents"

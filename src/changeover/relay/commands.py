@@ -246,6 +246,8 @@ class RunChild(Struct, frozen=True, gc=False):
     deadline: float | None = None
     queued: bool = False
     """Whether workers claim the delegate's work."""
+    not_before: float = 0.0
+    """Time before which the engine does not open it."""
 
 
 class CancelChild(Struct, frozen=True, gc=False):

@@ -9,9 +9,9 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
-from changeover.agent.agent import SLUG
 from changeover.errors import DeclarationConflict, EngineError, MisconfiguredError, PackageError
 from changeover.handoffs.json_value import json_copy
+from changeover.ids import SLUG
 
 Kind: TypeAlias = Literal["agent", "tool", "skill", "team"]
 """`team` holds the settings of the team of this name."""

@@ -128,7 +128,10 @@ class Say(Struct, frozen=True, gc=False):
     def fits(self, roster: Roster) -> bool:
         """True if the team has members, and among them the one that is to answer."""
         agent = self.spoken.agent
-        return bool(roster.seats) and (not agent or self.spoken.given is not None or agent in roster.seats)
+        if not roster.seats and agent not in roster.workflows:
+            return False
+        known = self.spoken.given is not None or agent in roster.seats or agent in roster.workflows
+        return not agent or known
 
     def step(self, state: State, world: World) -> Append:
         if not self.fits(world.roster):
@@ -187,15 +190,21 @@ def _said(state: State, run: int) -> UserSpoke | None:
 def _meant(spoken: UserSpoke) -> tuple[object, ...]:
     """The fields in which two messages with the same key must agree."""
     package = fingerprint(HandoffPackage.from_dict(spoken.package)) if spoken.package else ""
-    return spoken.text, spoken.agent, spoken.context, spoken.files, package, spoken.no_takers
+    return spoken.text, spoken.agent, spoken.context, spoken.files, package, spoken.no_takers, spoken.inputs
 
 
 class Resume(Once, Struct, frozen=True, gc=False):
-    """Go on with a conversation: a run that failed tries its step again. The answer is the current or last run."""
+    """Go on with a conversation: a run that failed tries its step again. The answer is the current or last run.
+
+    With a `retried` step, a workflow that has ended carries out that step again, and all that follow it.
+    """
 
     conversation: str
+    retried: str = ""
 
     def step(self, state: State, world: World) -> Append | Settled[RunRef]:
+        if self.retried:
+            return self._retry(state)
         if state.run is not None:
             return Settled(RunRef(state.id, state.run.id))
         if state.inbox:
@@ -209,3 +218,17 @@ class Resume(Once, Struct, frozen=True, gc=False):
 
     def outcome(self, state: State, append: Append) -> RunRef:
         return RunRef(state.id, append.run)
+
+    def _retry(self, state: State) -> Append:
+        """Carry out one step again; raises MisconfiguredError if the last run has no such step."""
+        if state.run is not None or state.inbox:
+            raise Busy(state.id)
+        if state.last is None:
+            raise ConversationNotFound(state.id)
+        run = state.last.run
+        if run.flow is None:
+            raise MisconfiguredError(f"the last run of {state.id!r} is no workflow, so it has no step {self.retried!r}")
+        if self.retried not in run.flow.steps:
+            known = ", ".join(run.flow.steps)
+            raise MisconfiguredError(f"the workflow {run.flow.plan.id!r} has no step {self.retried!r}; it has: {known}")
+        return Append(input_cause("again", state.position), [RunResumed(run.id, self.retried)], run.id)

@@ -19,6 +19,7 @@ from changeover.errors import (
     HandoffTargetNotFoundError,
     MaxHandoffsExceededError,
     ModelError,
+    StepError,
     UnknownAgentError,
     WorkerError,
 )
@@ -32,6 +33,7 @@ from changeover.faults import (
     ReceiverFault,
     RefusalFault,
     ResultFault,
+    StepFault,
     WorkerFault,
 )
 from changeover.handoffs.context import changed
@@ -87,8 +89,8 @@ def error_of(fault: Fault, result: RunResult) -> ChangeoverError:
             error = ExpectationError(fault.agent, fault.reason)
         case ModelFault() | WorkerFault() | FunctionFault():
             error = _failure(fault)
-        case AgentFault():
-            error = UnknownAgentError(fault.agent, fault.available)
+        case AgentFault() | StepFault():
+            error = _misplaced(fault)
         case _:
             assert_never(fault)
     error.result = result
@@ -101,6 +103,12 @@ def _refusal(fault: RefusalFault) -> HandoffRefusedError:
     if fault.circuit is not None:
         return CircuitBreakerOpen(fault.agent, fault.reason, fault.circuit)
     return HandoffRefusedError(fault.agent, fault.reason)
+
+
+def _misplaced(fault: AgentFault | StepFault) -> ChangeoverError:
+    if isinstance(fault, AgentFault):
+        return UnknownAgentError(fault.agent, fault.available)
+    return StepError(fault.workflow, fault.step, fault.reason)
 
 
 def _failure(fault: ModelFault | WorkerFault | FunctionFault) -> ChangeoverError:

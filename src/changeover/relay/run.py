@@ -26,6 +26,7 @@ from changeover.ids import call_of, run_id
 from changeover.relay.account import Account, Unreckoned, joined
 from changeover.relay.events import ApprovalDecided, CallRefused, Checked, UserSpoke
 from changeover.relay.turn import Answered, OpenCall, Refusal, Travelling, Turn
+from changeover.workflows.flow import Flow
 
 NOTHING = Spent()
 
@@ -162,6 +163,7 @@ class Run(Account):
         "fell_back",
         "fired",
         "first",
+        "flow",
         "heard",
         "id",
         "last_turn",
@@ -243,10 +245,15 @@ class Run(Account):
         self.ticket = self.by = ""
         """Ticket with which workers claim the active agent's work, if it is claimed; and the worker or person that gave
         the answer or failed, or the caller that cancelled, empty if the agent did."""
-        self.worn_out = False
-        """Whether workers claimed it too often without finishing it."""
-        self.queued = False
-        """Whether a handoff of the run was queued."""
+        self.flow: Flow | None = None
+        """The steps of the workflow that the run carries out, if it does."""
+        self.worn_out = self.queued = False
+        """Whether workers claimed it too often without finishing it, and whether a handoff of the run was queued."""
+
+    @property
+    def undoes(self) -> bool:
+        """Whether a workflow undoes what was done; limits that were reached do not stop that."""
+        return self.flow is not None and self.flow.fault is not None
 
     def find(self, call: str, phase: type | tuple[type, ...] = object) -> tuple[Turn, OpenCall] | None:
         """The open call of the current turn that an id belongs to, if it is in one of these phases."""
@@ -307,7 +314,10 @@ class Run(Account):
         self.account(agent).retries += 1
 
     def count_handoff(self, agent: str, more: int = 1) -> None:
-        """Count a handoff that this agent offers, or uncount one that was declined."""
+        """Count a handoff that this agent offers, or uncount one that was declined. The steps of a workflow count as
+        none: their number is known beforehand."""
+        if self.flow is not None:
+            return
         self.handoffs += more
         self.account(agent).handoffs += more
 
@@ -395,5 +405,6 @@ class Outcome(Struct, frozen=True, gc=False):
 
     @property
     def resumable(self) -> bool:
-        """Whether the failed step can be retried."""
-        return self.fault is not None and not self.undone
+        """Whether the failed step can be retried, or a cancelled workflow can go on."""
+        stopped = self.fault is not None or (self.cancelled and self.run.flow is not None)
+        return stopped and not self.undone

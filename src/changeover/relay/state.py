@@ -21,7 +21,7 @@ from changeover.messages import File, Message, User, with_texts
 from changeover.relay import events
 from changeover.relay.commands import CallBack
 from changeover.relay.events import Entry, Event, LimitReached, RollbackRequested, Unreadable, UserSpoke
-from changeover.relay.fold import answers, approvals, calls, handoffs, rollback, runs
+from changeover.relay.fold import answers, approvals, calls, handoffs, rollback, runs, workflow
 from changeover.relay.run import TURNING, Outcome, Replied, Run, Stopping, Task, Thinking
 from changeover.relay.turn import OpenCall, Travelling, Turn
 from changeover.tools.command import Directive
@@ -212,7 +212,7 @@ class State:
         self, run: Run, turn: Turn, call: OpenCall, text: str, ok: bool = True, files: tuple[File, ...] = ()
     ) -> None:
         """Answer one call; when the turn has all its answers, the agent's reply is due."""
-        turn.answer(call, text, ok, files)
+        turn.answer(call, text, ok, files, self.at)
         if call.branch_of:
             calls.gather(self, run, turn, turn.calls[call.branch_of])
         elif turn.unanswered == 0:
@@ -265,6 +265,8 @@ class State:
             self.handoffs += answers.open_offers(
                 self, run, Signal.RETURN, "cancelled" if cancelled else "the run failed"
             )
+        if run.flow is not None:
+            run.flow.end()
         signal = Signal.RETURN if cancelled else Signal.FAIL if fault else Signal.COMPLETE
         self.work.status = "cancelled" if cancelled else "failed" if fault else "completed"
         self.end_leg(signal)
@@ -348,6 +350,12 @@ WORKING: dict[type[Event | Unreadable], Callable[[State, Run, Any], None]] = {
     events.FellBack: runs.fall_back,
     events.RuleFired: runs.fire,
     events.RuleFailed: runs.misjudge,
+    events.WorkflowBegan: workflow.begin,
+    events.StepSpread: workflow.spread,
+    events.StepBegan: workflow.begin_step,
+    events.StepSkipped: workflow.skip_step,
+    events.StepFailed: workflow.fail_step,
+    events.RollbackBegan: workflow.roll_back,
     events.CancelRequested: runs.call_off,
     events.RunStopped: runs.stop,
     events.RunCompleted: runs.complete,

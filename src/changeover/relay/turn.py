@@ -20,6 +20,7 @@ from changeover.relay.events import (
     RollbackRequested,
 )
 from changeover.tools.command import Directive
+from changeover.workflows.flow import Flow
 
 
 class Fresh(Struct, frozen=True, gc=False):
@@ -240,6 +241,7 @@ class Turn:
         "code",
         "delegated",
         "faulty",
+        "flow",
         "frontier",
         "idle",
         "judged",
@@ -260,6 +262,8 @@ class Turn:
         """Whether the caller of `Team.offer` asks, not a member of the team."""
         self.rule = ""
         """The rule of the team that asks, if one does."""
+        self.flow: Flow | None = None
+        """The workflow that asks, if one does: its turn gets a call for each attempt at a step, and stays open."""
         self.asked = calls
         self.calls = {call.id: call for call in calls}
         """All calls and branches by id."""
@@ -286,10 +290,10 @@ class Turn:
     @property
     def deaf(self) -> bool:
         """True if a refusal cannot be delivered to the asker, a Function member or code, so it would retry forever."""
-        return self.quiet and not self.rule
+        return self.quiet and not self.rule and self.flow is None
 
-    def answer(self, call: OpenCall, text: str, ok: bool = True, files: tuple[File, ...] = ()) -> None:
-        """Give a call its only answer; a second one is ignored."""
+    def answer(self, call: OpenCall, text: str, ok: bool = True, files: tuple[File, ...] = (), at: float = 0.0) -> None:
+        """Give a call its only answer; a second one is ignored. A workflow notes the time."""
         before = type(call.phase)
         if before is Answered:
             return
@@ -301,7 +305,17 @@ class Turn:
             self.calls[call.branch_of].out -= 1
         elif call is self.offered:
             self.offered = None
+        if self.flow is not None:
+            result = call.result
+            said = text if result is None else result.response if ok else result.error
+            self.flow.settle(call.id, ok, said, result is None, at)
         self._advance()
+
+    def open(self, call: OpenCall) -> None:
+        """Add a call: the workflow begins an attempt at a step."""
+        self.asked.append(call)
+        self.calls[call.id] = self.idle[call.id] = call
+        self.unanswered += 1
 
     def move(self, call: OpenCall, phase: Phase) -> None:
         """Move a call to another phase."""
@@ -367,6 +381,14 @@ def function_turn(id: str, agent: str, directive: Directive, code: bool = False)
     call = OpenCall(id, Call("", ""))
     turn = Turn(agent, "", [call], quiet=True, code=code)
     turn.move(call, Directed(directive, "", agent))
+    return turn
+
+
+def flow_turn(workflow: str, flow: Flow) -> Turn:
+    """The turn of a workflow, which has no calls yet."""
+    turn = Turn(workflow, "", [], quiet=True)
+    turn.flow = flow
+    turn.unanswered = 1  # the workflow itself
     return turn
 
 

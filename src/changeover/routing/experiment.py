@@ -10,9 +10,10 @@ from typing import Any, Literal, TypeAlias, get_args
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from changeover.agent.agent import SLUG, Agent, Member
+from changeover.agent.agent import Agent, Member
 from changeover.agent.roster import Trial, Trials
 from changeover.handoffs.strategies import strategy_faults
+from changeover.ids import SLUG
 from changeover.routing.statistics import draw
 
 Subject: TypeAlias = Literal["strategy", "instructions", "model", "receiver"]

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from changeover.agent.agent import SLUG, Agent, Member, purpose
+from changeover.agent.agent import Agent, Member, purpose
+from changeover.ids import SLUG
 
 APART = re.compile(r"[\s_-]+")
 DIGITS = re.compile(r"\d+")

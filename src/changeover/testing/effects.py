@@ -33,9 +33,10 @@ class Effects:
     def watch(self, world: World) -> World:
         """The same world, with every effect recorded here."""
         seats = {id: self._watched(seat) for id, seat in world.roster.seats.items()}
+        steps = {id: self._watched_function(each) for id, each in world.roster.steps.items()}
         return replace(
             world,
-            roster=replace(world.roster, seats=seats),
+            roster=replace(world.roster, seats=seats, steps=steps),
             models={id: WatchedModel(model, self) for id, model in world.models.items()},
             helper=WatchedModel(world.helper, self) if world.helper else None,
             toolkits={id: WatchedToolkit(kit, _once(seats[id]), self) for id, kit in world.toolkits.items()},
@@ -67,8 +68,9 @@ class Effects:
         return any(isinstance(event, ToolFinished) and event.unknown for entry in entries for event in entry.events)
 
     def _watched(self, seat: Seat | Function | Person) -> Seat | Function | Person:
-        if not isinstance(seat, Function):
-            return seat
+        return self._watched_function(seat) if isinstance(seat, Function) else seat
+
+    def _watched_function(self, seat: Function) -> Function:
         fn = seat.fn
 
         async def call(context: RunContext) -> Any:

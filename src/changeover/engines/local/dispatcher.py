@@ -49,7 +49,7 @@ from changeover.relay.state import State
 T = TypeVar("T")
 logger = logging.getLogger("changeover.engine")
 
-DELAYED = (CallModel, CallBack)
+DELAYED = (CallModel, CallBack, RunChild)
 """Commands that may have to wait before they are retried."""
 LOST = (Conflict, Owned, LeaseLost, ClaimLost)
 """Errors of an append after which another process, loop or worker goes on with the conversation."""

@@ -29,6 +29,7 @@ from changeover.relay.decide import broker
 from changeover.relay.decide.context import pack
 from changeover.relay.decide.limits import fail
 from changeover.relay.decide.offer import Step, from_refusal
+from changeover.relay.decide.workflow import handed
 from changeover.relay.events import (
     ENGINE,
     ApprovalDecided,
@@ -117,7 +118,7 @@ def _answer_of(
     state: State, run: Run, turn: Turn, call: OpenCall, phase: Offered, roster: Roster
 ) -> Record | AskReceiver | PackContext | None:
     """The receiver's answer, if its declaration gives it; else the command that packs its context or asks it."""
-    offer, seat = phase.offer, roster.seats.get(phase.offer.receiver)
+    offer, seat = phase.offer, roster.member(phase.offer.receiver)
     if reason := _unaskable(phase, roster):
         return _rejected(state, offer, reason, by=ENGINE)
     if isinstance(seat, Person):
@@ -126,7 +127,8 @@ def _answer_of(
         return _request(state, call, offer, "permission", {"permission": list(phase.needs)})
     if offer.needs_context or offer.needs_permission:
         return _condition(state, offer, offer.needs_context, offer.needs_permission)
-    if refusal := _refusal(state, phase, seat):
+    given = handed(state, run.flow, call, offer, roster)[1] if run.flow is not None else offer.variables
+    if refusal := _refusal(state, phase, seat, given):
         return refusal
     if _unpacked(phase):
         return pack(state, run, turn, call, phase, roster) if call.id in turn.idle else None
@@ -153,8 +155,9 @@ def question(state: State, run: Run, turn: Turn, phase: Offered) -> AskReceiver:
     )
 
 
-def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Record | None:
-    """The refusal that follows from the deadline or from the receiver's declaration, if any."""
+def _refusal(state: State, phase: Offered, seat: Seat | Function | None, given: dict[str, Any]) -> Record | None:
+    """The refusal that follows from the deadline or from the receiver's declaration, if any; `given` are the context
+    variables of the offer."""
     offer = phase.offer
     if phase.until is not None and state.at >= phase.until:
         reason = "it was not asked before the deadline"
@@ -165,7 +168,7 @@ def _refusal(state: State, phase: Offered, seat: Seat | Function | None) -> Reco
         return None
     if not seat.agent.accepts_handoffs:
         return _rejected(state, offer, "it takes no handoffs", by=offer.receiver)
-    variables = merge_variables(state.variables, offer.variables, offer.merge)
+    variables = merge_variables(state.variables, given, offer.merge)
     if lacks := seat.lacks(variables):
         return _condition(state, offer, lacks, misfits=seat.misfits(variables))
     return None
@@ -250,7 +253,7 @@ def _nobody_left(state: State, run: Run, turn: Turn, call: OpenCall, last: bool,
     assert isinstance(phase, Declined)
     if turn.code and phase.tripped is not None:
         return fail(run, RefusalFault(turn.agent, phase.reason, circuit=phase.tripped.circuit))
-    if roster.fallback and (last or not phase.needs) and not (turn.deaf or turn.rule):
+    if roster.fallback and (last or not phase.needs) and not turn.quiet:
         if not run.fell_back:
             return Record(FellBack(state.task, f"{phase.offer.receiver} did not take it: {phase.reason}"))
     elif (last and not turn.rule) or (turn.code and phase.offer.required and not phase.needs):

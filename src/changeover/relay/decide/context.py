@@ -117,8 +117,8 @@ def briefing_of(state: State, run: Run, turn: Turn, phase: Delegated, roster: Ro
     offer, packed = phase.offer, phase.packed
     if packed is not None and packed.briefing:
         return packed.briefing
-    if turn.code:
-        return offer.about  # the package is the whole context
+    if turn.code or turn.flow is not None:
+        return offer.about  # the package, or the input of the step, is the whole context
     template = roster.briefing_for(offer.receiver)
     brief = brief_for(state, run, turn, offer, roster)
     brief = replace(brief, recent_messages=_recent(state, run, turn, offer, offer.shown, roster))

@@ -18,7 +18,7 @@ from changeover.ids import Mark, Topic, call_of, command_id, is_callback, split_
 from changeover.messages import Note, View
 from changeover.relay.budget import spent_up, with_limit
 from changeover.relay.commands import AwaitApproval, CallFunction, CallModel, Command, JudgeTask, Record
-from changeover.relay.decide import answers, delegates, fallback, rollback, rules
+from changeover.relay.decide import answers, delegates, fallback, rollback, rules, workflow
 from changeover.relay.decide.limits import fail, overdue
 from changeover.relay.decide.turn import act
 from changeover.relay.decide.variants import record_first
@@ -119,7 +119,7 @@ def _next(state: State, run: Run | None, roster: Roster) -> Record | Sequence[Co
     if run is None:
         return _next_run(state, roster)
     limits = run.limits or roster.limits
-    if (limits.auto or "timeout" in state.limits) and not isinstance(run.phase, Broken | Stopping):
+    if (limits.auto or "timeout" in state.limits) and not (isinstance(run.phase, Broken | Stopping) or run.undoes):
         if limits.auto:
             return _choose_tier(state, run, limits, roster)
         if limits.on_limit == "raise":
@@ -178,14 +178,14 @@ def begins_with(state: State, events: Iterable[Event]) -> int | None:
 
 
 def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | Sequence[Command]:
-    seat = roster.seats.get(state.agent)
+    seat = roster.seats.get(state.agent) or roster.steps.get(state.agent)
     limits = run.limits or roster.limits
     if run.last_turn and run.last_turn != phase.due:
         return Record(RunCancelled(run.id))
     if run.struck is not None and limits.on_limit == "raise":
         return fail(run, run.struck)
     if seat is None:
-        return fail(run, AgentFault(state.agent, tuple(roster.seats)))
+        return _begin_workflow(state, run, roster)
     if run.worn_out or isinstance(seat, Person):
         return _ask_person(state, run, phase, roster)
     if isinstance(seat, Function):
@@ -195,6 +195,12 @@ def _think(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | 
     if run.strikes > roster.second_chances:
         return fail(run, fallback.fault_of(state, run, seat, roster))
     return _ask_model(state, run, phase, limits, seat.agent.checks, roster)
+
+
+def _begin_workflow(state: State, run: Run, roster: Roster) -> Record:
+    """Begin the workflow that the run is for; without one, the active agent has left the team."""
+    found = roster.workflows.get(state.agent)
+    return workflow.begin(state, found) if found else fail(run, AgentFault(state.agent, tuple(roster.seats)))
 
 
 def _ask_model(
@@ -280,6 +286,8 @@ def _stop(state: State, run: Run, phase: Stopping, roster: Roster) -> Record | S
             for call in phase.turn.ready.values()
             if isinstance(call.phase, Delegated) and (offer := call.phase.offer)
         ]
+    if (due := workflow.roll_back(run, phase)) is not None:
+        return due
     return Record(RunCancelled(run.id) if phase.fault is None else RunFailed(run.id, phase.fault))
 
 

@@ -7,6 +7,7 @@ from changeover.handoffs.strategies import Chapter
 from changeover.ids import Mark, at_span, child_id, command_id, handoff_id
 from changeover.relay.commands import CancelChild, RunChild
 from changeover.relay.decide.context import briefing_of
+from changeover.relay.decide.workflow import handed
 from changeover.relay.events import ContextPacked, Given, HandoffOffered, Hop, RollbackRequested, Started, UserSpoke
 from changeover.relay.fold.handoffs import task_of, undone_words
 from changeover.relay.run import Run
@@ -16,10 +17,14 @@ from changeover.relay.turn import Delegated, OpenCall, Turn
 
 def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegated, roster: Roster) -> RunChild:
     """The command that runs a delegate; its input stays the same until the turn ends."""
-    offer, packed = phase.offer, phase.packed
-    variables = {**state.variables, **offer.variables} if offer.variables else state.variables
+    offer, packed, not_before = phase.offer, phase.packed, 0.0
+    task, given = task_of(run, offer), offer.variables
+    if turn.flow is not None:
+        task, given = handed(state, turn.flow, call, offer, roster)
+        not_before = turn.flow.calls[call.id][0].not_before
+    variables = {**state.variables, **given} if given else state.variables
     spoken = UserSpoke(
-        task_of(run, offer),
+        task,
         run.spoken.user,
         offer.receiver,
         variables,
@@ -44,7 +49,7 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
             offer.include,
             offer.exclude,
             state.variants,
-            _trail(run, call) if variables == state.variables else (),
+            _trail(run, call) if turn.flow is None and variables == state.variables else (),
             run.edition,
         ),
         run.spoken.files,
@@ -52,7 +57,9 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
     )
     opening = Started(state.root, state.id, state.depth + 1)
     child = child_id(state.id, offer.call)
-    return RunChild(offer.call, state.task, child, opening, spoken, offer.receiver, phase.deadline, offer.queued)
+    return RunChild(
+        offer.call, state.task, child, opening, spoken, offer.receiver, phase.deadline, offer.queued, not_before
+    )
 
 
 def _trail(run: Run, call: OpenCall) -> tuple[Hop, ...]:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 
 def fail(run: Run, fault: Fault) -> Record:
-    """Fail the run; its delegates are called back first."""
+    """Fail the run; its delegates are called back first, and the steps of a workflow are undone."""
     busy = isinstance(run.phase, Acting) and run.phase.turn.delegated
+    busy = busy or (run.flow is not None and run.flow.fault is None and run.flow.undoable is not None)
     return Record(RunStopped(run.id, fault) if busy else RunFailed(run.id, fault))
 
 
@@ -31,7 +32,7 @@ def over_limit(state: State, run: Run, call: tuple[str, str], limit: LimitName, 
     reason = REASONS[limit].format(figure)
     # A Function member cannot be told, and would retry forever.
     turn = run.phase.turn if isinstance(run.phase, Acting) else None
-    if turn is not None and turn.rule:
+    if turn is not None and (turn.rule or run.undoes):
         return Record(CallRefused(call[0], state.task, f"refused: {reason}", "limit", call[1], limit=limit))
     of_function = turn is not None and turn.quiet
     if limits.on_limit != "tell" or of_function:

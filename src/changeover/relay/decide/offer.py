@@ -31,7 +31,8 @@ from changeover.guards.approval import Approval
 from changeover.handoffs.briefing import briefed_by
 from changeover.handoffs.context import strip_forged
 from changeover.handoffs.package import HandoffPackage
-from changeover.handoffs.strategies import ContextStrategy, Full
+from changeover.handoffs.strategies import ContextStrategy, Full, MessageOnly
+from changeover.handoffs.tokens import count
 from changeover.ids import Mark, command_id, handoff_id, next_offer, reply_of, split_handoff
 from changeover.relay.budget import crowded, exceeded
 from changeover.relay.commands import Record, SeekApproval
@@ -67,7 +68,7 @@ class Proposal(Struct, frozen=True, gc=False):
     move: Move | None
     """What the call means for the agent of the turn; None for code, Function members and rules."""
     intent: Intent
-    origin: Literal["call", "command", "branch", "alternative"]
+    origin: Literal["call", "command", "branch", "alternative", "step"]
     id: str
     """Id of the handoff: that of the call, of its branch, or of the next attempt."""
     dropped: tuple[str, ...] = ()
@@ -154,7 +155,7 @@ def propose(state: State, run: Run, proposal: Proposal, roster: Roster) -> Recor
         return receiver
     if run.declined and (refusal := refused_before(state, run, proposal, receiver)):
         return refusal
-    if proposal.origin == "call" and (approval := demanded(call, proposal.approval, receiver)) is not None:
+    if proposal.origin in ASKING and (approval := demanded(call, proposal.approval, receiver)) is not None:
         id, what = call.request_id(receiver), (call.call, approval, receiver, proposal.intent.message)
         return SeekApproval(command_id(id, Mark.CHECK), state.task, context_of(state, run, id), *what)
     if proposal.limited and (refusal := _over_limit(state, run, proposal, receiver, roster)):
@@ -164,6 +165,8 @@ def propose(state: State, run: Run, proposal: Proposal, roster: Roster) -> Recor
 
 
 ANY = Approval()
+ASKING = ("call", "step")
+"""Origins that may declare an approval, and whose receivers are known to be allowed."""
 
 
 def demanded(call: OpenCall, declared: Approval | None, receiver: str) -> Approval | None:
@@ -177,7 +180,7 @@ def _receiver(state: State, run: Run, proposal: Proposal, roster: Roster) -> str
     """The receiver: the one that a person named, else the variant of an experiment, else the one that is wanted."""
     turn, call, receiver = proposal.turn, proposal.call, proposal.intent.receiver
     edited = call.edit.receiver if call.edit is not None and proposal.origin != "branch" else ""
-    if proposal.origin == "call":
+    if proposal.origin in ASKING:
         if edited:
             return edited
     elif not may_hand_off(state, turn, roster):
@@ -201,7 +204,7 @@ def _is_available(proposal: Proposal, receiver: str, roster: Roster) -> bool:
         # If the router chose among several, an absent receiver declines and the next one is asked.
         return receiver not in roster.absent or proposal.call.chosen is not None
     # An offer by code to an absent member is declined like any other.
-    return receiver in roster.seats and (proposal.turn.code or receiver not in roster.absent)
+    return roster.member(receiver) is not None and (proposal.turn.code or receiver not in roster.absent)
 
 
 def _unavailable(state: State, run: Run, proposal: Proposal, receiver: str, roster: Roster) -> Record:
@@ -242,6 +245,9 @@ def _over_limit(state: State, run: Run, proposal: Proposal, receiver: str, roste
 
 def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Roster) -> HandoffOffered:
     """The offer with its deadline, its predecessor, and the part of the context that its receiver gets."""
+    if proposal.origin == "step":  # its member gets the task, and nothing else
+        offer = _draft_first(state, run, proposal, receiver, 0, roster)
+        return replace(offer, strategy=MessageOnly.name, after=count(offer.message))
     strategy, turn = _strategy(state, run, proposal, receiver, roster), proposal.turn
     # Most transfers: the receiver reads the whole thread, and the offer is built only once.
     whole = strategy.whole and proposal.intent.mode is Mode.TRANSFER and not turn.code

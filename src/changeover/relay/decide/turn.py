@@ -13,7 +13,7 @@ from changeover.handoffs.strategies import FETCH, refs_of
 from changeover.ids import Mark, call_id, command_id
 from changeover.relay.budget import handoffs_left
 from changeover.relay.commands import AwaitApproval, Command, FetchContext, Record, RunTool, SeekApproval
-from changeover.relay.decide import broker, delegates
+from changeover.relay.decide import broker, delegates, workflow
 from changeover.relay.decide.answers import answer, end, with_acceptance
 from changeover.relay.decide.limits import fail, over_limit
 from changeover.relay.decide.offer import Proposal, demanded, from_call, propose
@@ -117,11 +117,10 @@ LEADING = frozenset({Directed, Fanned})
 
 def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence[Command]:
     """The next decision in this turn or, if there is none, every command that was not given out yet."""
-    seat = roster.seats.get(turn.agent)
-    if not turn.code and (seat is None or not (turn.quiet or isinstance(seat, Seat))):
-        return fail(run, AgentFault(turn.agent, tuple(roster.seats)))
-    if run.struck is not None and (run.limits or roster.limits).on_limit == "raise":
-        return fail(run, run.struck)
+    if (failed := _failed(run, turn, roster)) is not None:
+        return failed
+    if turn.flow is not None and (due := workflow.advance(state, run, turn.flow, roster)) is not None:
+        return due
     sorted_out = _sort_out(state, run, turn, roster)
     if isinstance(sorted_out, Record):
         return sorted_out
@@ -134,6 +133,16 @@ def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence
     if commands or not leading or turn.unanswered > len(leading) + (turn.offered is not None):
         return commands
     return lead(state, run, turn, sorted(leading, key=_place) if len(leading) > 1 else leading, roster)
+
+
+def _failed(run: Run, turn: Turn, roster: Roster) -> Record | None:
+    """The failure of the run, if its agent has left the team, or a delegate has reached a limit of the whole run."""
+    seat = roster.seats.get(turn.agent)
+    if not (turn.code or turn.flow) and (seat is None or not (turn.quiet or isinstance(seat, Seat))):
+        return fail(run, AgentFault(turn.agent, tuple(roster.seats)))
+    if run.struck is not None and not run.undoes and (run.limits or roster.limits).on_limit == "raise":
+        return fail(run, run.struck)
+    return None
 
 
 def _sort_out(state: State, run: Run, turn: Turn, roster: Roster) -> Record | tuple[list[Command], list[OpenCall]]:
@@ -193,6 +202,8 @@ def _command(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster)
 
 
 def _begin(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Command | None:
+    if turn.flow is not None:
+        return workflow.offer_step(state, run, turn, call, roster)
     seat = roster.seats[turn.agent]
     assert isinstance(seat, Seat)
     moves = _moves(state, seat, roster)

@@ -67,6 +67,14 @@ from changeover.relay.events.runs import (
     UserSpoke,
     VariantChosen,
 )
+from changeover.relay.events.workflows import (
+    RollbackBegan,
+    StepBegan,
+    StepFailed,
+    StepSkipped,
+    StepSpread,
+    WorkflowBegan,
+)
 
 __all__ = [
     "ENGINE",
@@ -104,6 +112,7 @@ __all__ = [
     "Renamed",
     "RepairAsked",
     "ResultJudged",
+    "RollbackBegan",
     "RollbackDone",
     "RollbackFailed",
     "RollbackRequested",
@@ -117,6 +126,10 @@ __all__ = [
     "RunStopped",
     "SkillLoaded",
     "Started",
+    "StepBegan",
+    "StepFailed",
+    "StepSkipped",
+    "StepSpread",
     "TicketLapsed",
     "TicketTaken",
     "TierChosen",
@@ -125,6 +138,7 @@ __all__ = [
     "Unreadable",
     "UserSpoke",
     "VariantChosen",
+    "WorkflowBegan",
 ]
 
 SCHEMA = 1
@@ -187,6 +201,12 @@ Event = (
     | FollowUpFailed
     | FollowUpDone
     | Renamed
+    | WorkflowBegan
+    | StepSpread
+    | StepBegan
+    | StepSkipped
+    | StepFailed
+    | RollbackBegan
 )
 """Every event that this version can write."""
 

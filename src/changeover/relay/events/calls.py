@@ -56,7 +56,7 @@ class CallRefused(Recordable, frozen=True, tag="call_refused"):
     call: str
     task: int
     reason: str
-    why: Literal["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result", "guard"]
+    why: Literal["arguments", "tool", "receiver", "command", "ignored", "limit", "declined", "result", "guard", "step"]
     """The kind of reason."""
     receiver: str = ""
     cycle: tuple[str, ...] = ()

@@ -115,6 +115,8 @@ class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
     """What a broker does if no agent accepts; None if the caller names the receiver."""
     trace: str = ""
     """The place in a trace at which the run begins, as in the header `traceparent`; empty if it is not traced."""
+    inputs: Any = None
+    """The inputs of a workflow, if they are more than the text."""
 
 
 class RunStarted(Recordable, frozen=True, tag="run_started"):
@@ -319,9 +321,11 @@ class RunCancelled(Recordable, frozen=True, tag="run_cancelled"):
 
 
 class RunResumed(Recordable, frozen=True, tag="run_resumed"):
-    """A failed run retries its failed step."""
+    """A failed run retries its failed step; a workflow also goes on after a cancellation."""
 
     run: int
+    step: str = ""
+    """The step of a workflow that is carried out again, with all that follow it; empty for all that are not done."""
 
 
 class RuleFired(Recordable, frozen=True, tag="rule_fired"):

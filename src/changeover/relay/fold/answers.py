@@ -124,7 +124,7 @@ def return_nothing(
     call.result = DelegateResult(record.id, record.receiver, False, response=partial, duration=took, error=record.error)
     text = msgspec.json.encode(call.result).decode()
     if isinstance(run.phase, Stopping):
-        turn.answer(call, text, ok=False)
+        turn.answer(call, text, ok=False, at=state.at)
     else:
         state.answer(run, turn, call, text, ok=False)
 

@@ -310,7 +310,7 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
     call.result = result = _result(state.id, event, note, state.undoing.failed.get(event.call, ""))
     text = msgspec.json.encode(result).decode()
     if isinstance(run.phase, Stopping):
-        turn.answer(call, text, event.success)
+        turn.answer(call, text, event.success, at=state.at)
         return
     state.update(turn, call, Directive(artifacts=event.artifacts, workflow_state=event.workflow_state))
     if isinstance(event.fault, LimitFault) and event.fault.limit not in OWN_LIMITS:

@@ -106,7 +106,7 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
     """Give the task back to its sender, who goes on with the run."""
     if state.returning is None or state.returning.call != event.call:
         return
-    _close_turn(state, run, undone_words(event.reason))
+    close_turn(state, run, undone_words(event.reason))
     for call in event.undone:
         run.wishes.pop(call, None)
     _undo(state, event)
@@ -118,7 +118,7 @@ def roll_back(state: State, run: Run, event: HandoffRolledBack) -> None:
 
 def return_failed(state: State, run: Run, event: FellBack) -> None:
     """The receiver of a transfer failed: its sender has the task again, and goes on alone."""
-    _close_turn(state, run, event.reason)
+    close_turn(state, run, event.reason)
     record = state.handoffs[state.leg]
     state.handoffs[state.leg] = replace(record, state=concluded(record.state, Signal.FAIL), error=event.reason)
     run.wishes.pop(event.call, None)
@@ -128,7 +128,7 @@ def return_failed(state: State, run: Run, event: FellBack) -> None:
     _go_on(state, run, event.agent, event.queued, "failed")
 
 
-def _close_turn(state: State, run: Run, reason: str) -> None:
+def close_turn(state: State, run: Run, reason: str) -> None:
     """Close the turn under way: its offers are withdrawn, and no person is awaited any more."""
     if isinstance(run.phase, TURNING) and run.phase.turn:
         state.add(*run.phase.turn.results())

@@ -38,6 +38,7 @@ from changeover.relay.events import (
     UserSpoke,
     VariantChosen,
 )
+from changeover.relay.fold import workflow
 from changeover.relay.fold.handoffs import IN_WORK, author_of, handed_to_delegate, sender_of, trail_to
 from changeover.relay.fold.rollback import return_failed
 from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Task, Thinking
@@ -147,7 +148,7 @@ def _receive(state: State, spoken: UserSpoke) -> None:
 
 def take_up(state: State, event: RunResumed) -> None:
     outcome = state.outcomes.get(event.run)
-    if outcome is None or outcome.fault is None or state.last is not outcome:
+    if outcome is None or state.last is not outcome or not (outcome.fault or outcome.run.flow):
         return
     del state.outcomes[event.run]
     run = state.run = outcome.run
@@ -163,7 +164,9 @@ def take_up(state: State, event: RunResumed) -> None:
             if record.state is HandoffState.FAILED:  # no longer failed: the receiver goes on
                 state.handoffs[index], state.leg = replace(record, state=IN_WORK), index
             break
-    if run.spoken.package is not None and not run.trail:
+    if run.flow is not None:
+        workflow.resume(state, run, run.flow, event.step)
+    elif run.spoken.package is not None and not run.trail:
         # No receiver has accepted: code retries the offer.
         run.phase = _code_turn(state, run.spoken, sender_of(run.spoken.package))
 
@@ -351,6 +354,8 @@ def stop(state: State, run: Run, event: RunStopped) -> None:
 
 
 def _stop(run: Run, phase: Stopping) -> None:
+    if run.flow is not None:
+        run.flow.stop()
     if phase.turn:
         phase.turn.withdraw()
     run.phase = phase
@@ -358,6 +363,8 @@ def _stop(run: Run, phase: Stopping) -> None:
 
 def complete(state: State, run: Run, event: RunCompleted) -> None:
     match run.phase:
+        case Acting() if run.flow is not None:
+            workflow.complete(state, run, run.flow, event.output)
         case Replied(text=text):
             state.end(run, text, None)
         case Acting(turn=turn):

@@ -129,7 +129,7 @@ async def _run_tool(world: World, command: RunTool, intend: Intend) -> Event:
 
 async def _call_function(world: World, command: CallFunction) -> Event:
     context = command.context
-    member = world.roster.seats[context.agent]
+    member = world.roster.member(context.agent)
     assert isinstance(member, Function)
     if context.returned:
         context = replace(context, returned=typed_returns(context.returned, world.roster))

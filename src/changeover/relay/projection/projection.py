@@ -37,6 +37,7 @@ from changeover.relay.events import (
     Renamed,
     RepairAsked,
     ResultJudged,
+    RollbackBegan,
     RollbackDone,
     RollbackFailed,
     RollbackRequested,
@@ -50,6 +51,10 @@ from changeover.relay.events import (
     RunStopped,
     SkillLoaded,
     Started,
+    StepBegan,
+    StepFailed,
+    StepSkipped,
+    StepSpread,
     TicketLapsed,
     TicketTaken,
     TierChosen,
@@ -58,12 +63,14 @@ from changeover.relay.events import (
     Unreadable,
     UserSpoke,
     VariantChosen,
+    WorkflowBegan,
 )
+from changeover.relay.fold.workflow import result_text
 from changeover.relay.projection import handoffs, interventions
 from changeover.relay.projection.changes import MEANINGS
 from changeover.relay.projection.rows import Rows, as_json
 from changeover.relay.projection.sheet import Sheet
-from changeover.relay.projection.texts import last_words, result_words
+from changeover.relay.projection.texts import fault_words, last_words, result_words
 from changeover.relay.state import State
 
 
@@ -177,8 +184,32 @@ def _refuse(sheet: Sheet, event: CallRefused) -> None:
         sheet.reach(event.limit)
 
 
+def _begin_step(sheet: Sheet, event: StepBegan) -> None:
+    what = f"undo {event.step}" if event.undo else event.step
+    item = f" {event.item + 1}" if event.item else ""
+    again = f", attempt {event.attempt}" if event.attempt > 1 else ""
+    sheet.say(("status_change", f"step {what}{item}{again}", sheet.task(event.task), sheet.agent, None))
+
+
+def _skip_step(sheet: Sheet, event: StepSkipped) -> None:
+    sheet.say(
+        ("status_change", f"step {event.step} skipped: {event.reason}", sheet.task(event.task), sheet.agent, None)
+    )
+
+
+def _fail_step(sheet: Sheet, event: StepFailed) -> None:
+    sheet.say(("error", f"step {event.step}: {event.reason}", sheet.task(event.task), sheet.agent, None))
+
+
+def _roll_back(sheet: Sheet, event: RollbackBegan) -> None:
+    sheet.note("status_change", f"rolling back: {fault_words(event.fault)}")
+
+
 def _complete(sheet: Sheet, event: RunCompleted) -> None:
-    sheet.touch(event.output if event.output is not None else last_words(sheet.events))
+    run = sheet.state.run
+    if run is not None and run.flow is not None:
+        return sheet.touch(result_text(run.flow, event.output))
+    return sheet.touch(event.output if event.output is not None else last_words(sheet.events))
 
 
 def _try_again(sheet: Sheet, event: RunResumed) -> None:
@@ -230,6 +261,12 @@ PROJECTIONS: dict[type[Event | Unreadable], Callable[[Sheet, Any], None]] = {
     ContentChecked: _check,
     RuleFired: _fire,
     RuleFailed: _misjudge,
+    WorkflowBegan: _nothing,
+    StepSpread: _nothing,
+    StepBegan: _begin_step,
+    StepSkipped: _skip_step,
+    StepFailed: _fail_step,
+    RollbackBegan: _roll_back,
     RunCompleted: _complete,
     RunFailed: interventions.fail,
     RunStopped: interventions.stop,

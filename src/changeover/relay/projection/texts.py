@@ -17,6 +17,7 @@ from changeover.faults import (
     ReceiverFault,
     RefusalFault,
     ResultFault,
+    StepFault,
     WorkerFault,
 )
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
@@ -43,6 +44,8 @@ def fault_words(fault: Fault) -> str:
             return f"{fault.sender} kept naming {fault.receiver!r} as a receiver, and no agent is called that"
         case AgentFault():
             return f"{fault.agent} is no longer in the team"
+        case StepFault():
+            return f"the step {fault.step} failed: {fault.reason}"
         case _:
             return FAILURES[type(fault)].format(agent=fault.agent, reason=fault.reason)
 

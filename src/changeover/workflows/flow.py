@@ -1,0 +1,345 @@
+"""Flow: how far the steps of one workflow run are. Only what the log records changes it; decisions are made elsewhere.
+
+A step is done in one piece, or in one piece for each item of its list. What does not fit changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from changeover.faults import Fault
+from changeover.workflows.expression import read
+from changeover.workflows.plan import Plan, StepPlan
+
+Status = Literal["pending", "running", "done", "failed", "skipped", "compensated", "cancelled"]
+SETTLED: frozenset[Status] = frozenset({"done", "skipped"})
+"""Statuses after which the steps that follow can begin."""
+
+
+class Piece:
+    """One piece of a step, with its last attempt."""
+
+    __slots__ = ("attempt", "error", "index", "not_before", "output", "refused", "status", "step", "text", "tries")
+
+    def __init__(self, step: str, index: int) -> None:
+        self.step, self.index = step, index
+        self.status: Status = "pending"
+        self.attempt = self.tries = 0
+        """Number of attempts, in all and since the run was last resumed."""
+        self.not_before = 0.0
+        self.text = self.error = ""
+        self.output: Any = None
+        self.refused = False
+        """Whether no member worked on it, so that another attempt would be refused as well."""
+
+
+class Progress:
+    """How far one step is."""
+
+    __slots__ = ("began", "ended", "error", "items", "open", "pieces", "plan", "status", "todo", "waits")
+
+    def __init__(self, plan: StepPlan) -> None:
+        self.plan = plan
+        self.status: Status = "pending"
+        self.pieces: list[Piece] = []
+        self.items: list[Any] | None = None
+        """The items, if the log has them."""
+        self.todo: list[Piece] = []
+        """Pieces that have not begun, the next one last."""
+        self.open = self.waits = 0
+        """Number of pieces that are under way, and of steps that have to end before this one."""
+        self.began = self.ended = 0.0
+        self.error = ""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many items are under way as may be."""
+        return 0 < self.plan.concurrency <= self.open
+
+    @property
+    def output(self) -> Any:
+        """Its output as references read it; None unless it is done."""
+        if self.status != "done":
+            return None
+        return [piece.output for piece in self.pieces] if self.plan.for_each else self.pieces[0].output
+
+    @property
+    def text(self) -> str:
+        """Its answer as it was written; of several items, one after the other."""
+        return "\n".join(piece.text for piece in self.pieces) if self.status == "done" else ""
+
+    def view(self) -> dict[str, Any]:
+        """What expressions see of it."""
+        return {"output": self.output, "text": self.text, "status": self.status}
+
+    def split(self, count: int) -> None:
+        """It is to be done in so many pieces."""
+        self.pieces = [Piece(self.plan.id, index) for index in range(count)]
+        self.todo = self.pieces[::-1]
+
+
+class Findings:
+    """A cache of what expressions found: it can be found again at any time, and says nothing new."""
+
+    __slots__ = ("errands", "items", "scopes")
+
+    def __init__(self) -> None:
+        self.scopes: dict[str, dict[str, Any]] = {}
+        """What expressions of a step read of the steps before it, which have ended."""
+        self.items: dict[str, list[Any]] = {}
+        self.errands: dict[str, tuple[str, dict[str, Any]]] = {}
+        """The task and context variables of an attempt, by its call."""
+
+
+class Flow:
+    """The steps of one run."""
+
+    __slots__ = (
+        "again",
+        "broken",
+        "calls",
+        "done",
+        "failures",
+        "fault",
+        "findings",
+        "followers",
+        "inputs",
+        "plan",
+        "ready",
+        "steps",
+    )
+
+    def __init__(self, plan: Plan, inputs: Any) -> None:
+        self.plan, self.inputs = plan, inputs
+        self.steps = {step.id: Progress(step) for step in plan.steps}
+        self.followers: dict[str, list[str]] = {id: [] for id in self.steps}
+        for step in plan.steps:
+            for before in step.after:
+                self.followers.setdefault(before, []).append(step.id)
+        self.calls: dict[str, tuple[Piece, bool]] = {}
+        """The pieces of open calls, each with whether the call undoes it."""
+        self.ready: dict[str, Progress] = {}
+        """Steps of which something can begin."""
+        self.again: list[Piece] = []
+        """Pieces that are to be tried again."""
+        self.failures: list[tuple[Piece, bool]] = []
+        """Attempts that failed and were not judged yet, each with whether it was to undo something."""
+        self.broken = ""
+        """The step that failed for good."""
+        self.done: list[Piece] = []
+        """Pieces that are done, in the order of their ends."""
+        self.fault: Fault | None = None
+        """Why the run fails, while what was done is undone."""
+        self.findings = Findings()
+        self._recount()
+
+    # What the log records
+
+    def spread(self, id: str, count: int, items: list[Any] | None, at: float) -> None:
+        """The items of a step are known; `items` if the log has them."""
+        step = self.ready.get(id)
+        if step is None or step.pieces:
+            return
+        step.items, step.began, step.status = items, at, "running"
+        step.split(count)
+        if not count:
+            self._finish(step, at)
+
+    def begin(self, id: str, index: int, call: str, not_before: float, undo: bool, at: float) -> bool:
+        """An attempt at a piece began, or at undoing it, under this call; False if there is no such piece."""
+        step = self.steps.get(id)
+        if step is None:
+            return False
+        if not step.pieces and not undo:
+            step.split(1)
+            step.began = at
+        if index >= len(step.pieces):
+            return False
+        piece = step.pieces[index]
+        if step.todo and step.todo[-1] is piece:
+            step.todo.pop()
+        elif self.again and self.again[0] is piece:
+            self.again.pop(0)
+        piece.attempt, piece.tries, piece.not_before = piece.attempt + 1, piece.tries + 1, not_before
+        piece.error, piece.refused = "", False
+        if not undo:
+            piece.status = step.status = "running"
+        step.open += 1
+        self.calls[call] = piece, undo
+        if not step.todo or step.is_full:
+            self.ready.pop(id, None)
+        return True
+
+    def settle(self, call: str, ok: bool, text: str, refused: bool, at: float) -> None:
+        """A call has its answer, which is an error unless `ok`."""
+        if (found := self.calls.pop(call, None)) is None:
+            return
+        piece, undo = found
+        step = self.steps[piece.step]
+        step.open -= 1
+        self.findings.errands.pop(call, None)
+        if not ok:
+            piece.error, piece.refused = text, refused
+            self.failures.append(found)
+        elif undo:
+            piece.status = step.status = "compensated"
+            piece.tries = 0
+        else:
+            piece.status, piece.text, piece.output, piece.tries = "done", text, read(text), 0
+            self.done.append(piece)
+            if not (step.open or step.todo) and all(each.status == "done" for each in step.pieces):
+                self._finish(step, at)
+        if step.todo and not step.is_full:
+            self.ready[piece.step] = step
+
+    def judge(self, reason: str, final: bool, at: float) -> None:
+        """The first failure was judged: the piece is tried again, or has failed for good."""
+        if not self.failures:
+            return
+        piece, undo = self.failures.pop(0)
+        if not final:
+            self.again.append(piece)
+        elif undo:
+            self.steps[piece.step].error = reason  # what it did is not undone
+            self.done = [each for each in self.done if each is not piece]
+        else:
+            piece.status = "failed"
+            self.fail(piece.step, reason, at)
+
+    def fail(self, id: str, reason: str, at: float) -> None:
+        """A step failed for good."""
+        if (step := self.steps.get(id)) is not None:
+            step.status, step.error, step.ended = "failed", reason, at
+            self.ready.pop(id, None)
+            self.broken = self.broken or id
+
+    def skip(self, id: str, at: float) -> None:
+        """A step is skipped."""
+        if (step := self.ready.get(id)) is not None and not step.pieces:
+            step.status, step.ended = "skipped", at
+            self._let_go(step)
+
+    def stop(self) -> None:
+        """Nothing more begins: the run is being cancelled, or fails."""
+        self.ready = {}
+        self.again = []
+
+    def undo(self, fault: Fault) -> None:
+        """All calls have ended; what was done is undone from now on, the last first."""
+        self.fault = fault
+        self.end()
+
+    def end(self) -> None:
+        """Nothing is under way any more; what was is cancelled."""
+        self.stop()
+        self.failures = []
+        for piece, undo in self.calls.values():
+            if not undo:
+                piece.status = "cancelled"
+        self.calls = {}
+        for step in self.steps.values():
+            step.open = 0
+            if step.status == "running":
+                step.status = "cancelled"
+
+    def resume(self, id: str) -> None:
+        """The run goes on: with this step and all that follow it, else with all that is not done."""
+        self.fault, self.broken, self.findings = None, "", Findings()
+        for step in self._downstream(id) if id in self.steps else ():
+            self.steps[step] = Progress(self.steps[step].plan)
+        for progress in self.steps.values():
+            if progress.status not in SETTLED:
+                _reopen(progress)
+        kept = {(piece.step, piece.index) for step in self.steps.values() for piece in step.pieces}
+        self.done = [each for each in self.done if each.status == "done" and (each.step, each.index) in kept]
+        self._recount()
+
+    # What follows from it
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to do."""
+        return not (self.calls or self.ready or self.again or self.failures)
+
+    @property
+    def undoable(self) -> Piece | None:
+        """The piece to undo next: the last that is done and declares how; None if there is none."""
+        for piece in reversed(self.done):
+            if piece.status == "done" and self.steps[piece.step].plan.undo:
+                return piece
+        return None
+
+    @property
+    def last(self) -> list[Progress]:
+        """The steps that are done and that no step follows."""
+        ends = [step for id, step in self.steps.items() if not self.followers[id]]
+        return [step for step in ends if step.status == "done"]
+
+    def scope_of(self, id: str) -> dict[str, Any]:
+        """What the expressions of a step read of the steps before it; they have ended, so it stays the same."""
+        found = self.findings.scopes.get(id)
+        if found is None:
+            afters = {each: step.plan.after for each, step in self.steps.items()}
+            views = {each: self.steps[each].view() for each in before(afters, id)}
+            found = self.findings.scopes[id] = {"inputs": self.inputs, "steps": views}
+        return found
+
+    def results(self) -> dict[str, Any]:
+        """What the expression of the result reads."""
+        return {"inputs": self.inputs, "steps": {id: step.view() for id, step in self.steps.items()}}
+
+    def skips(self, step: Progress) -> bool:
+        """Whether all steps before this one were skipped."""
+        return bool(step.plan.after) and all(self.steps[id].status == "skipped" for id in step.plan.after)
+
+    def _finish(self, step: Progress, at: float) -> None:
+        step.status, step.ended = "done", at
+        self._let_go(step)
+
+    def _let_go(self, step: Progress) -> None:
+        """Let the steps begin that waited for this one alone."""
+        self.ready.pop(step.plan.id, None)
+        for id in self.followers[step.plan.id]:
+            following = self.steps[id]
+            following.waits -= 1
+            if not following.waits and following.status == "pending":
+                self.ready[id] = following
+
+    def _downstream(self, id: str) -> list[str]:
+        """A step and all that come after it."""
+        found = {id: None}
+        due = [id]
+        while due:
+            for each in self.followers[due.pop()]:
+                if each not in found:
+                    found[each] = None
+                    due.append(each)
+        return list(found)
+
+    def _recount(self) -> None:
+        """Find out which steps wait for how many others, and which can begin."""
+        self.ready = {}
+        for id, step in self.steps.items():
+            step.waits = sum(self.steps[each].status not in SETTLED for each in step.plan.after if each in self.steps)
+            if step.status == "pending" and not step.waits:
+                self.ready[id] = step
+
+
+def _reopen(step: Progress) -> None:
+    """Let the pieces of a step that are not done begin again."""
+    step.status, step.error, step.open = "pending", "", 0
+    for piece in step.pieces:
+        if piece.status != "done":
+            piece.status, piece.tries = "pending", 0
+    step.todo = [piece for piece in reversed(step.pieces) if piece.status == "pending"]
+
+
+def before(afters: Mapping[str, Sequence[str]], id: str) -> list[str]:
+    """The ids of all steps before this one, by the steps that each of them comes after."""
+    found, due = dict[str, None](), list(afters[id])
+    while due:
+        if (each := due.pop()) not in found and each in afters:
+            found[each] = None
+            due.extend(afters[each])
+    return list(found)
