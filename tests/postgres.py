@@ -16,10 +16,53 @@ import psycopg
 
 # The shell outlives whoever started it by just as long as it takes to clear up: its input ends when they do.
 SERVE = """
-"$0/postgres" -D "$1/data" -k "$1" -c listen_addresses= -c fsync="$2" -c full_page_writes="$2" &
-cat; kill -INT $!; wait; rm -rf "$1"
+"$0/postgres" -D "$1/data" -k "$1" -c listen_addresses="$3" -c port="$4" -c fsync="$2" -c full_page_writes="$2" &
+cat; kill -INT $!; wait; [ -e "$1/kept" ] || rm -rf "$1"
 """
 INIT = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+
+
+class Server:
+    """A server that can be stopped and started again with the same data. It listens on a socket in its home and, if
+    an `ip` is given, also there; `trusted` are the networks whose clients it lets in."""
+
+    def __init__(self, synced: bool = False, ip: str = "", trusted: str = "") -> None:
+        # Not below pytest's own directory: only its owner may enter that, and root has somebody else run the server.
+        self.home = Path(tempfile.mkdtemp(prefix="changeover-pg-"))
+        self._who, self._synced, self._ip = _somebody(), "on" if synced else "off", ip
+        self._binaries = _binaries(self.home, self._who)
+        if self._who:
+            os.chown(self.home, self._who["user"], self._who["group"])
+        made = [str(self._binaries / "initdb"), f"--pgdata={self.home}/data", *INIT]
+        subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=self.home, **self._who)
+        if trusted:
+            with (self.home / "data" / "pg_hba.conf").open("a") as hba:
+                hba.write(f"host all all {trusted} trust\n")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@/postgres?host={self.home}"
+
+    def start(self) -> str:
+        (self.home / "kept").unlink(missing_ok=True)
+        with (self.home / "log").open("a") as log:
+            serve = ["sh", "-c", SERVE, str(self._binaries), str(self.home), self._synced, self._ip, "5432"]
+            # In a session of its own: what is sent to all tests at once, such as Ctrl-C, is not for the server.
+            self._process = subprocess.Popen(
+                serve, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self.home, start_new_session=True, **self._who
+            )
+        return _answering(self.url, self.home / "log")
+
+    def stop(self, keep: bool = True) -> None:
+        """Stop it; the data is kept for another start unless `keep` says no."""
+        if keep:
+            (self.home / "kept").touch()
+        if self._process is not None:
+            self._process.communicate()
+            self._process = None
+        if not keep:
+            shutil.rmtree(self.home, ignore_errors=True)
 
 
 @cache
@@ -30,22 +73,10 @@ def server(synced: bool = False) -> str:
     """
     if given := os.environ.get("CHANGEOVER_TEST_POSTGRES"):
         return given
-    # Not below pytest's own directory: only its owner may enter that, and root has somebody else run the server.
-    home = Path(tempfile.mkdtemp(prefix="changeover-pg-"))
-    who = _somebody()
-    binaries = _binaries(home, who)
-    if who:
-        os.chown(home, who["user"], who["group"])
-    made = [str(binaries / "initdb"), f"--pgdata={home}/data", *INIT]
-    subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=home, **who)
-    with (home / "log").open("w") as log:
-        serve = ["sh", "-c", SERVE, str(binaries), str(home), "on" if synced else "off"]
-        # In a session of its own: what is sent to all tests at once, such as Ctrl-C, is not for the server.
-        process = subprocess.Popen(
-            serve, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=home, start_new_session=True, **who
-        )
-    atexit.register(process.communicate)
-    return _answering(f"postgresql://postgres@/postgres?host={home}", home / "log")
+    started = Server(synced)
+    url = started.start()
+    atexit.register(started.stop, keep=False)
+    return url
 
 
 def _answering(url: str, log: Path) -> str:

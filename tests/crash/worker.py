@@ -197,6 +197,7 @@ def _fork(order: Order) -> int:
     if pid:
         return pid
     notes = Notes(Path(order.notes))
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever it writes is not an answer to an order
     try:
         asyncio.run(live(order, notes))
     except BaseException:

@@ -265,13 +265,29 @@ class Dispatcher:
                 if live.promised:
                     live.promised.pop(command.id, None)
                 return self.dispatch(live, commands, task)
-            except Conflict:
-                if await self.log.find(live.state.id, command.id) is not None:
+            except (Conflict, LeaseLost) as error:
+                if not await self._may_retry(live, command, error):
                     break
-            except (Owned, LeaseLost, ClaimLost):
+            except (Owned, ClaimLost):
                 break
         await self.go_on(live)
         return None
+
+    async def _may_retry(self, live: Conversation, command: Command, error: Conflict | LeaseLost) -> bool:
+        """True if the outcome of a command can be recorded in another attempt. If no other process has taken the
+        conversation over since the lease ran out, it counts, so that the effect is not begun again."""
+        if isinstance(error, Conflict):
+            return await self.log.find(live.state.id, command.id) is None
+        live.stale = True
+        await asyncio.sleep(self.patience / 10)
+        epoch = self.recorder.epoch
+        try:
+            if self.elsewhere(live.state.id) or not await self.log.claim(live.state.id):
+                return False
+        except (Owned, LeaseLost):
+            return False
+        live.epoch, live.owned = epoch, True
+        return True
 
     async def go_on(self, live: Conversation, called: bool = False) -> None:
         """Perform what is outstanding, or follow the process that does, and call it if `called`. The caller holds the

@@ -8,6 +8,7 @@ import time
 from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from temporalio.api.enums.v1 import PendingWorkflowTaskState, TaskQueueType, WorkflowExecutionStatus
@@ -16,6 +17,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError, RPCStatusCode
 
 from changeover.engines.temporal import Temporal
@@ -40,6 +42,14 @@ REFUSALS = (
 )
 """Errors of a call that will not pass by themselves: of its ids, the namespace or the API key."""
 ACTIVITY, WORKFLOW_TASK = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+
+
+@cache
+def _runtime() -> Runtime:
+    """Temporal's own threads in this process: they log as the engine does, not to the standard output."""
+    levels = TelemetryFilter(core_level="WARN", other_level="ERROR")
+    forwarding = LogForwardingConfig(logger, append_target_to_name=False)
+    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(levels, forwarding=forwarding)))
 
 
 class Connection:
@@ -72,8 +82,9 @@ class Connection:
         key = given.key
         while True:
             try:
+                tls = given.tls or bool(key)
                 client = await Client.connect(
-                    given.address, namespace=given.namespace, tls=given.tls or bool(key), api_key=key
+                    given.address, namespace=given.namespace, tls=tls, api_key=key, runtime=_runtime()
                 )
                 self._attributes = await self._has_attributes(client)
             except (RuntimeError, RPCError) as error:
