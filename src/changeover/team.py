@@ -45,11 +45,9 @@ from changeover.inputs import (
     package_of,
     with_options,
 )
-from changeover.observe.diagram import course_of, plan_of
 from changeover.observe.experiment_results import verdicts
 from changeover.observe.hooks import TIMEOUT, Hook, Hooks, Observers
 from changeover.observe.logs import Narrator
-from changeover.observe.svg import Format, drawn
 from changeover.observe.telemetry import Telemetry, tracing_of
 from changeover.relay.claims import Submit
 from changeover.relay.declarations import Declaration, Declarations
@@ -64,7 +62,6 @@ from changeover.router import Router
 from changeover.routing.experiment import Experiment
 from changeover.routing.routing import Routing
 from changeover.routing.verdict import Verdict
-from changeover.stores.memory.log import MemoryLog
 from changeover.ticket import (
     LEASE,
     TicketClaim,
@@ -79,6 +76,7 @@ from changeover.union import Union
 from changeover.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
+    from changeover.observe.svg import Format
     from changeover.stores.store import Store
 
 
@@ -306,6 +304,9 @@ class Team(Conductor, Generic[T_co]):
     async def graph(self, conversation: str | None = None, *, format: Format = "text") -> str:
         """A drawing of the team, or of the handoffs of a `conversation`; `format` is "text", "mermaid" or "svg".
         Raises ConversationNotFound."""
+        from changeover.observe.diagram import course_of, plan_of
+        from changeover.observe.svg import drawn
+
         if conversation is None:
             return drawn(plan_of(self.roster), format)
         handoffs, flows = await self.handoffs(conversation), await self.context_flow(conversation)
@@ -508,6 +509,8 @@ def _in_time(handoff: HandoffResult) -> HandoffResult:
 def _opener(store: str | Store | Log | None) -> tuple[Callable[[], Log], float | None]:
     """A function that opens the log, and the interval in seconds at which to look for work of dead processes."""
     if store is None:
+        from changeover.stores.memory.log import MemoryLog
+
         memory: Log = MemoryLog()
         return lambda: memory, None
     from changeover.stores.store import Store, open_log

@@ -8,14 +8,15 @@ from math import inf
 import psycopg
 import pytest
 
+from changeover.errors import Conflict
 from changeover.relay.projection.rows import Name
-from changeover.stores.sql.database import Row
+from changeover.stores.sql.database import Call, Row
 from changeover.stores.sql.dialects.bulk import Bulk, bulk
 from changeover.stores.sql.dialects.postgres import Pipeline, Postgres, PostgresSession
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.sql.statements import statements
 from tests.stores.conftest import Opened
-from tests.stores.entries import WORKING, opening, query
+from tests.stores.entries import WORKING, child, more, opening, query, stored
 
 SQL = statements("postgresql")
 INSERT = "INSERT INTO things (id, at, said) VALUES (%s::VARCHAR, %s, %s::VARCHAR)"
@@ -98,11 +99,50 @@ async def test_what_is_changed_is_found_by_its_key_also_by_a_plan_that_was_made_
     session = await _writing(opened(bare_postgres))
     whole = bulk(SQL.writes[name].sql)
     assert isinstance(whole, Bulk)
-    plan = "\n".join(
-        line for (line,) in session.ask((f"EXPLAIN {whole.sql.replace('%s', chr(39) + '[]' + chr(39))}", ()))
-    )
+    assert_by_key(session, whole.sql)
+
+
+def assert_by_key(session: PostgresSession, sql: str) -> None:
+    lines = session.ask((f"EXPLAIN {sql.replace('%s', chr(39) + '[]' + chr(39))}", ()))
+    plan = "\n".join(line for (line,) in lines)
     assert "Seq Scan" not in plan
     assert "Hash" not in plan
+
+
+async def test_a_process_writes_to_a_conversation_that_it_owns_without_reading_it_first(
+    bare_postgres: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
+):
+    log = opened(bare_postgres)
+    await log.append(opening(), WORKING)
+    asked: list[Sequence[Call]] = []
+    ask = Pipeline.ask
+
+    def noted(pipeline: Pipeline, calls: Sequence[Call]) -> list[list[Row]]:
+        asked.append(calls)
+        return ask(pipeline, calls)
+
+    monkeypatch.setattr(Pipeline, "ask", noted)
+    await log.append(more(3), WORKING)
+    assert len(asked) == 1
+    assert [position for position, _, _ in await stored(log)] == [0, 3]
+
+
+async def test_what_another_process_changed_meanwhile_is_found_without_that_read(bare_postgres: str, opened: Opened):
+    owner, other = opened(bare_postgres), opened(bare_postgres)
+    await owner.append(opening(), WORKING)
+    await other.append(more(3), None)
+    with pytest.raises(Conflict):
+        await owner.append(more(3, "of the owner"), WORKING)
+    await owner.append(more(4), WORKING)
+    await other.append(child("c/5", "c"), None)
+    await owner.append(more(5), WORKING)
+    assert [(position, seq) for position, _, seq in await stored(owner)] == [(0, 1), (3, 4), (4, 5), (5, 8)]
+
+
+async def test_the_rows_that_are_written_unread_are_found_by_their_key(bare_postgres: str, opened: Opened):
+    session, unmoved = await _writing(opened(bare_postgres)), SQL.log.unmoved
+    assert unmoved is not None
+    assert_by_key(session, unmoved.sql)
 
 
 async def _writing(log: SqlLog) -> PostgresSession:

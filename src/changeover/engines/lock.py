@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Generator, Iterator
 from typing import Any
 
@@ -27,7 +26,7 @@ class Lock:
 
     def __init__(self) -> None:
         self._held = False
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: list[asyncio.Future[None]] = []
 
     def locked(self) -> bool:
         return self._held

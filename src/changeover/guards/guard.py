@@ -132,6 +132,8 @@ def _answer_of(guard: Guard, offer: Offer, ledger: Ledger, facts: Facts) -> Answ
         answer: object = guard.check(offer, ledger, facts)
     except Exception as error:  # the user's code
         return Deny(f"{type(guard).__name__} could not judge it: {type(error).__name__}: {error}")
+    if answer is ALLOW:  # most answers
+        return ALLOW
     match answer:
         case Allow() | Deny(reason=str()) | Ask(question=str()):
             return answer

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from math import log
 from unicodedata import normalize
 
+# Texts: `re` compiles them when they are first used, which takes milliseconds.
 # The scripts from Thai on write no blanks between words, or join words to long ones.
-TOKEN = re.compile(r"[^\W_\u0e00-\U0010ffff]+|[^\W_\x00-\u0dff]+")
-IDEOGRAPH = re.compile("[\u4e00-\u9fff]")
+TOKEN = r"[^\W_\u0e00-\U0010ffff]+|[^\W_\x00-\u0dff]+"
+IDEOGRAPH = "[\u4e00-\u9fff]"
 
 ALIKE = 0.4
 """Share of what a text has in common with any other that a text which resembles it has to hold."""
@@ -24,10 +25,10 @@ def features(text: str) -> dict[str, float]:
     """The words of a text and the runs of letters in them, each with its weight. A word weighs as much as all its runs
     together, so that long words do not count more than short ones."""
     found: dict[str, float] = {}
-    for token in set(TOKEN.findall(normalize("NFKC", text).casefold())):
+    for token in set(re.findall(TOKEN, normalize("NFKC", text).casefold())):
         if token >= "\u0e00":
             runs = [token[at : at + 2] for at in range(max(1, len(token) - 1))]
-            found |= dict.fromkeys([*runs, *IDEOGRAPH.findall(token)], 1.0)
+            found |= dict.fromkeys([*runs, *re.findall(IDEOGRAPH, token)], 1.0)
             continue
         word = f" {token} "
         share = 1 / (len(word) - 2)

@@ -17,11 +17,11 @@ PATH = 60
 """Number of characters of a path in JSON that are shown."""
 
 # A line break inside a sentence: the line is long, and the next one goes on in small letters.
-WRAPPED = re.compile(r"(?<=[^\n]{39}[a-zß-ÿ,;])\r?\n(?=[a-zß-ÿ(])")
+WRAPPED = r"(?<=[^\n]{39}[a-zß-ÿ,;])\r?\n(?=[a-zß-ÿ(])"
 # A word of one or two letters before a full stop is most often an abbreviation.
-SENTENCE = re.compile(r"(?<=\w{3})[.!?…]+[\"'”\u2019»)\]*_]*\s+|[。\uff01\uff1f]+[」』”\uff09]*")
-CLAUSE = re.compile(r"[,;:、\uff0c\uff1b]\s*")
-WORD = re.compile(r"\s+")
+SENTENCE = r"(?<=\w{3})[.!?…]+[\"'”\u2019»)\]*_]*\s+|[。\uff01\uff1f]+[」』”\uff09]*"
+CLAUSE = r"[,;:、\uff0c\uff1b]\s*"
+WORD = r"\s+"
 
 
 def items(message: Message) -> Iterator[tuple[str, str]]:
@@ -64,7 +64,7 @@ def statements(text: str) -> Iterator[str]:
     if (value := _opened(text)) is not text:
         yield from _fields(value)
         return
-    for line in WRAPPED.sub(" ", text).splitlines():
+    for line in re.sub(WRAPPED, " ", text).splitlines():
         if (value := _opened(line)) is not line:
             yield from _fields(value)
         else:
@@ -78,15 +78,15 @@ def _sentences(line: str) -> Iterator[str]:
                 yield squeezed
 
 
-def _split(text: str, end: re.Pattern[str]) -> Iterator[str]:
+def _split(text: str, end: str) -> Iterator[str]:
     start = 0
-    for found in end.finditer(text):
+    for found in re.finditer(end, text):
         yield text[start : found.end()]
         start = found.end()
     yield text[start:]
 
 
-def _fitting(text: str, ends: Sequence[re.Pattern[str]]) -> Iterator[str]:
+def _fitting(text: str, ends: Sequence[str]) -> Iterator[str]:
     """The text in pieces of at most PIECE characters, cut at the first kind of end that serves."""
     if len(text) <= PIECE:
         yield text

@@ -60,7 +60,7 @@ What the user asked for:
 The conversation to be summed up, oldest first:
 {transcript}"""
 
-ENDS = (re.compile(rf"{SENTENCE.pattern}|\n"), re.compile(r"\s"), re.compile(r"(?s)."))
+ENDS = (rf"{SENTENCE}|\n", r"\s", r"(?s).")
 """Where a text may be cut: at the end of a sentence or a line, else of a word, else anywhere."""
 
 
@@ -135,7 +135,7 @@ def fitted(text: str, most: int) -> str:
         return text
     fitting = beginning(fitting, max(0, most - count(CUT) - 1))
     for end in ENDS:
-        ends = [found.end() for found in end.finditer(fitting)]
+        ends = [found.end() for found in re.finditer(end, fitting)]
         # Not at an end far below the limit: too much would be lost.
         if ends and ends[-1] * 2 > len(fitting):
             return f"{fitting[: ends[-1]].rstrip()}{CUT}"

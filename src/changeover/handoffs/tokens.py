@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from threading import Lock
 from typing import Any
 
@@ -25,6 +26,9 @@ LARGE, SAMPLES, SAMPLE = 256 * 1024, 16, 8 * 1024
 """A text of more characters than LARGE is estimated by so many samples of so many characters: to count 10 MB would stop
 the event loop for a quarter of a second, and hold a list of two million numbers."""
 
+SHORT = 40
+"""Number of characters up to which counts are kept: results such as "transferred to billing" recur in every run."""
+
 ENCODER = msgspec.json.Encoder(enc_hook=str)
 
 Encode = Callable[[str], list[int]]
@@ -35,7 +39,10 @@ _loading = Lock()
 
 def count(text: str) -> int:
     """The number of tokens of a text; special tokens in it count as plain text. That of a large text is estimated."""
-    return _exact(text) if len(text) <= LARGE else _sampled(text)
+    length = len(text)
+    if length <= SHORT:
+        return _kept(text)
+    return _exact(text) if length <= LARGE else _sampled(text)
 
 
 def _sampled(text: str) -> int:
@@ -43,6 +50,11 @@ def _sampled(text: str) -> int:
     apart = len(text) // SAMPLES
     found = sum(_exact(text[at : at + SAMPLE]) for at in range(0, apart * SAMPLES, apart))
     return round(found * len(text) / (SAMPLES * SAMPLE))
+
+
+@lru_cache(maxsize=1024)
+def _kept(text: str) -> int:
+    return _exact(text)
 
 
 def _exact(text: str) -> int:

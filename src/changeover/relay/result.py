@@ -209,11 +209,18 @@ def _ordered(records: Iterable[HandoffRecord]) -> list[HandoffRecord]:
     return sorted(records, key=lambda record: (record.at, descent(split_handoff(record.id)[0])))
 
 
-def head_of(state: State, working: bool, due: float | None = None) -> Head:
+def head_of(
+    state: State,
+    working: bool,
+    due: float | None = None,
+    spent: tuple[Spending, ...] = (),
+    edition: int | None = None,
+) -> Head:
     """The head of a conversation, as readers of the store see it."""
     if state.run is not None or state.inbox or state.callbacks:
-        return Head("running" if working else "waiting", state.agent, working, due)
-    return Head(_status(state.last) if state.last else "completed", state.agent, working)
+        return Head("running" if working else "waiting", state.agent, working, due, (), (), (), spent, edition)
+    over = _status(state.last) if state.last else "completed"
+    return Head(over, state.agent, working, None, (), (), (), spent, edition)
 
 
 def spent_in(outcomes: Iterable[Outcome]) -> tuple[Spending, ...]:

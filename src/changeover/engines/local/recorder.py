@@ -277,14 +277,18 @@ class Recorder:
     ) -> Head:
         """The head of the conversation, with the tickets that were open before and are open now."""
         state, working = live.state, live.works(commands)
-        head = head_of(state, working, None if working else self._waits.due(live, commands))
+        begins = state.depth == 0 and RunStarted in map(type, batch)
+        # From the end: a conversation may have had thousands of runs before.
+        more = len(state.outcomes) - ended
+        head = head_of(
+            state,
+            working,
+            None if working or state.run is None else self._waits.due(live, commands),
+            spent_in(islice(reversed(state.outcomes.values()), more)) if more > 0 else (),
+            self._directory.edition if begins else None,
+        )
         if working and self._dispatcher.placement.passes_on(state.id):
             head = replace(head, working=False)
-        if state.depth == 0 and RunStarted in map(type, batch):
-            head = replace(head, edition=self._directory.edition)
-        if (more := len(state.outcomes) - ended) > 0:
-            # From the end: a conversation may have had thousands of runs before.
-            head = replace(head, spent=spent_in(islice(reversed(state.outcomes.values()), more)))
         return self._holdings.with_tickets(head, live, commands, before) if before or has_tickets(state) else head
 
     def _committed(self, live: Conversation, head: Head, ended: int) -> None:

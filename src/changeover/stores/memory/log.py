@@ -132,8 +132,7 @@ class MemoryLog:
             else:
                 entries.append(entry)
             self._grow(root, entry)
-            self._note_work(entry, head)
-            self._note_rest(conversation, root, head)
+            self._note_head(entry, head)
             self._pending.note(entry)
             self._lessons.note(conversation)
             if about_tickets(head, claim):
@@ -306,29 +305,28 @@ class MemoryLog:
         if ticket := self._queue.first_of(root):
             raise UnderWay(ticket.conversation, CLAIMABLE)
 
-    def _note_work(self, entry: Entry, head: Head | None) -> None:
-        """Update the active agent and the spending."""
+    def _note_head(self, entry: Entry, head: Head | None) -> None:
+        """Update the active agent, the spending, and the conversations that wait."""
         conversation = entry.conversation
-        if head is not None:
-            self._left.discard(conversation)
-            self._due.discard(conversation)
-        if head is not None and head.spent:
-            self._spent.setdefault(conversation, []).append((entry, head.spent))
         if head is None:
             self._running.setdefault(conversation, "")
-        elif head.status == "running":
+            self._resting.discard(conversation)
+            return
+        self._left.discard(conversation)
+        self._due.discard(conversation)
+        if head.spent:
+            self._spent.setdefault(conversation, []).append((entry, head.spent))
+        if head.status == "running":
             self._running[conversation] = head.agent
-        else:
-            self._running.pop(conversation, None)
-
-    def _note_rest(self, conversation: str, root: str, head: Head | None) -> None:
-        """Update the conversations that wait; a root goes on when a conversation below it ends."""
-        if head is not None and head.status == "waiting":
+            self._resting.discard(conversation)
+            return
+        self._running.pop(conversation, None)
+        if head.status == "waiting":
             self._resting.add(conversation)
             return
         self._resting.discard(conversation)
-        if root in self._resting and head is not None and head.status != "running":
-            self._due.add(root)
+        if entry.root in self._resting:  # it goes on when a conversation below it ends
+            self._due.add(entry.root)
 
     def _admit(self, entry: Entry, reserve: Reserve | None, circuits: Circuits | None) -> None:
         """Raise CircuitsOpen or Exhausted; else count what the entry reserves, and change the circuits."""

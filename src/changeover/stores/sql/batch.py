@@ -69,14 +69,17 @@ class Batch:
         """Lock and read the rows that these jobs are about."""
         # Rows are locked before what only their owner may change is read; all of it takes one round trip.
         asked = Round(self._session)
-        self._places.look(asked, jobs, self._me if self._lease.valid else None)
-        if any(map(_TICKETS, jobs)):
+        tickets, circuits = any(map(_TICKETS, jobs)), any(map(_CIRCUITS, jobs))
+        begins = any(isinstance(job, Append) and job.begins for job in jobs)
+        me = self._me if self._lease.valid else None
+        self._places.look(asked, jobs, me, alone=not (tickets or circuits or begins))
+        if tickets:
             self._tickets = Tickets(self._sql.queue)
             self._tickets.look(asked, jobs)
-        if any(map(_CIRCUITS, jobs)):
+        if circuits:
             self._board = LockedBoard(self._sql.breakers)
             self._board.look(asked, jobs)
-        if any(isinstance(job, Append) and job.begins for job in jobs):
+        if begins:
             asked.later(self._sql.declarations.edition(), self._see_edition)
         asked.run()
         if self._me not in self._places.alive:
@@ -210,7 +213,8 @@ class Batch:
         for _, place in sorted(self._touched.items()):
             place.write(self._rows)
         sql = self._sql.writes
-        writes: list[Write] = [(sql[name].sql, rows) for name, rows in self._rows.in_order()]
+        writes: list[Write] = self._places.comparison(self._me)
+        writes += [(sql[name].sql, rows) for name, rows in self._rows.in_order()]
         if self._tickets:
             writes += self._tickets.writes()
         if self._board:

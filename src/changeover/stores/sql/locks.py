@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from changeover.relay.projection.admission import UNSPENT, Tally
 from changeover.relay.projection.rows import Opening, Rows
-from changeover.stores.sql.database import Round, Row
+from changeover.stores.sql.database import Round, Row, Write
+from changeover.stores.sql.dialects.bulk import json_rows
 from changeover.stores.sql.jobs import Append, Job
-from changeover.stores.sql.statements import Statements
+from changeover.stores.sql.statements import HELD, Statements
 
 KEPT = 2_048
 """The most conversations that stay cached between transactions."""
@@ -64,17 +65,30 @@ class Places:
         self._last = 0
         """The highest number of a conversation; 0 if not known."""
         self._numbers: list[int] = []
+        self._held: list[Row] = []
+        """Cached rows that the transaction uses unread, as they were before it."""
         self.alive: Collection[str] = ()
         """The processes whose lease holds, by the clock of the database."""
 
-    def look(self, asked: Round, jobs: Sequence[Job[Any]], me: str | None) -> None:
-        """Lock and read the rows of these jobs. `me` names this process, if its lease certainly holds."""
-        if not asked.session.undisturbed() or len(self.known) > KEPT:
+    def look(self, asked: Round, jobs: Sequence[Job[Any]], me: str | None, alone: bool) -> None:
+        """Lock and read the rows of these jobs. `me` names this process, if its lease certainly holds; `alone` is True
+        if nothing else has to be read."""
+        compares, self._held = self._sql.log.unmoved is not None, []
+        if len(self.known) > KEPT or not (compares or asked.session.undisturbed()):
             self.forget()
-        if me and self._knows(jobs, me):
+        if me and ((alone and self._holds(jobs, me)) if compares else self._knows(jobs, me)):
             self.alive = (me,)
         else:
             self._read(asked, jobs)
+
+    def comparison(self, me: str) -> list[Write]:
+        """What fails if another process has changed a row which this transaction uses unread, or if the lease has run
+        out while it waited for such a row."""
+        log = self._sql.log
+        if log.unmoved is None or not self._held:
+            return []
+        [held] = json_rows(HELD, self._held)
+        return [(log.unmoved.sql, [(held,)]), (log.still_leased.sql, [(me,)])]
 
     def open(self, conversation: str, opened: Opening) -> Place:
         """The row of a conversation that begins."""
@@ -101,6 +115,20 @@ class Places:
                     return False
             elif (place.owner is not None and place.owner != me) or job.root not in known:
                 return False
+        return True
+
+    def _holds(self, jobs: Sequence[Job[Any]], me: str) -> bool:
+        """Whether these are appends to conversations that this process owns, and whose rows are cached."""
+        held: dict[int, Row] = {}
+        for job in jobs:
+            place, root = self.known.get(job.conversation), self.known.get(job.root)
+            if not (place and root and isinstance(job, Append) and job.entry.position == place.position):
+                return False
+            if place.owner != me or root.owner != me or job.reserve is not None:
+                return False
+            for each in (place, root):
+                held[each.number] = (each.number, each.position, each.seq, each.status, me)
+        self._held = list(held.values())
         return True
 
     def _read(self, asked: Round, jobs: Sequence[Job[Any]]) -> None:

@@ -85,6 +85,19 @@ RUNNING = c.status == sa.literal_column("'running'")
 PENDING = a.status == sa.literal_column("'pending'")
 
 
+HELD = ("number", "position", "seq", "status", "owner")
+"""The columns by which a cached row of a conversation is compared with the stored one."""
+
+UNMOVED = f"""
+WITH known AS (SELECT * FROM json_populate_recordset(CAST(NULL AS conversations), :known)), held AS (
+  SELECT c.number FROM conversations AS c JOIN known ON c.number = known.number
+  WHERE {" AND ".join(f"c.{name} = known.{name}" for name in HELD[1:])} ORDER BY c.id FOR UPDATE OF c)
+SELECT 1 / CAST((SELECT count(*) FROM held) = (SELECT count(*) FROM known) AS integer)
+"""
+"""Locks the rows of conversations as they are known. It divides by zero if one is not as known: a transaction that is
+sent whole, with its COMMIT, has no other way to stop."""
+
+
 class LogStatements:
     """Appends to the log and reads it."""
 
@@ -94,6 +107,9 @@ class LogStatements:
         places = sa.select(*columns, *(c[name] for name in TALLY)).where(say.among(c.id, "ids"))
         self.places = say(places.order_by(c.id).with_for_update())
         self.numbers = say(say.new_numbers())
+        self.unmoved = say(sa.text(UNMOVED)) if say.postgresql else None
+        leased = _name() == bind("me"), p.until > now()
+        self.still_leased = say(sa.select(ONE / sa.func.count()).select_from(processes).where(*leased))
         here = c.id == bind("conversation")
         found = sa.select(e.position, e.at, e.seq, e.body).where(e.conversation == c.number)
         self.find = say(found.where(here, e.cause == bind("cause")))

@@ -159,7 +159,7 @@ COMMIT: Call = "COMMIT", ()
 TROUBLES = {
     ("08", "26000", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"): Trouble.LOST,
     ("40", "55P03"): Trouble.AGAIN,
-    ("23505",): Trouble.CLASH,
+    ("23505", "22012"): Trouble.CLASH,  # the latter from a comparison of cached rows
     ("25006", "53", "57", "58", "F0", "XX"): Trouble.DOWN,
 }
 """The meaning of PostgreSQL's error codes, by prefix."""
@@ -179,7 +179,7 @@ class PostgresSession:
         self._beginning = True  # in the round trip of the first statements
 
     def undisturbed(self) -> bool:
-        return False
+        return False  # cached rows are compared when a transaction is committed
 
     def run(self, calls: Sequence[Call]) -> list[list[Row]]:
         begin = self._begin()
