@@ -2,6 +2,8 @@
 
 import json
 import logging
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from changeover.errors import ChangeoverError
 from changeover.observe.logs import JsonLines
 from changeover.testing import ScriptedModel, hands_off, says
 from tests.observe.test_telemetry import Seen
+from tests.server.process import ADMIN, serving, until
 
 
 @pytest.fixture
@@ -55,6 +58,32 @@ async def test_a_person_who_is_asked_is_logged(lines: pytest.LogCaptureFixture):
     members: list[Member] = [Agent("a", handoffs=[handoff("b", approval=True)]), Agent("b")]
     await Team(members, model=ScriptedModel(script)).on(None, narrated=True).run("Go", conversation="c")
     assert "approval requested" in {str(each["message"]) for each in told(lines)}
+
+
+def test_a_server_writes_lines_of_json_with_ids_and_nothing_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")  # for the ids of traces
+    options = ("--token", ADMIN, "--log-format", "json")
+    with serving(f"sqlite:///{tmp_path / 'desk.db'}", *options) as server, server.client() as client:
+        said = {"text": "close it, private words", "context": {"secret": "private value"}}
+        begun = client.post("/conversations", params={"wait": True}, json=said).json()
+        written = until(lambda: _lines(server.log, "approval requested"))
+    conversation = begun["conversation"]
+    ids = {"conversation": conversation, "run": begun["run"]}
+    assert [line["message"] for line in written] == [
+        *("run started", "handoff offered", "handoff accepted", "approval requested")
+    ]
+    assert all(line["level"] == "INFO" and ids.items() <= line.items() for line in written)
+    assert len({line["trace_id"] for line in written}) == 1
+    assert [line.get("handoff") for line in written] == [None, *[f"{conversation}:3.0"] * 2, None]
+    assert written[-1]["call"] == f"{conversation}:6.0"
+    assert "private" not in json.dumps(written)
+
+
+def _lines(log: Path, last: str) -> list[dict[str, Any]]:
+    """The lines about work, once this one is there."""
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith('{"time"')]
+    work = [line for line in lines if line["logger"] == "changeover.work"]
+    return work if any(line["message"] == last for line in work) else []
 
 
 def test_a_line_of_json_holds_the_error_and_masks_tokens():

@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
@@ -23,15 +23,18 @@ from changeover.models import Reply, Request
 from changeover.observe.telemetry import telemetry_of_environment
 from changeover.protocol import HandoffPackage, Metadata, Rejected, Task
 from changeover.server import Settings, create_app
+from changeover.stores.store import Store
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, hands_off, says
 
 
 class Seen:
     """The spans that a team made."""
 
-    def __init__(self) -> None:
+    def __init__(self, *exporters: SpanExporter) -> None:
         self.exporter = InMemorySpanExporter()
         self.provider = TracerProvider()
+        for each in exporters:
+            self.provider.add_span_processor(SimpleSpanProcessor(each))
         self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.telemetry = Telemetry(tracer_provider=self.provider)
 
@@ -265,12 +268,21 @@ def queue_team(store: str) -> tuple[Seen, Team]:
 
 
 def exported(seen: Seen, file: str) -> None:
-    """Write trace, id, parent and name of all spans."""
-    lines = [
-        f"{span.context.trace_id} {span.context.span_id} {span.parent.span_id if span.parent else 0} {span.name}"
-        for span in seen.spans
-    ]
-    Path(file).write_text("\n".join(lines))
+    """Write a line for each span."""
+    Path(file).write_text("\n".join(map(line_of, seen.spans)))
+
+
+def line_of(span: ReadableSpan) -> str:
+    """Trace, id, parent and name of a span."""
+    return f"{span.context.trace_id} {span.context.span_id} {span.parent.span_id if span.parent else 0} {span.name}"
+
+
+def assert_one_tree(lines: Sequence[Sequence[str]]) -> None:
+    assert len({trace for trace, *_ in lines}) == 1
+    ids = {id for _, id, *_ in lines}
+    assert len(ids) == len(lines)
+    assert {parent for _, _, parent, _ in lines} <= {*ids, "0"}
+    assert [name for *_, parent, name in lines if parent == "0"] == ["invoke_workflow"]
 
 
 async def test_the_spans_of_a_worker_in_another_process_belong_to_the_trace_of_the_caller(tmp_path: Path):
@@ -290,53 +302,68 @@ async def test_the_spans_of_a_worker_in_another_process_belong_to_the_trace_of_t
         _, wrong = await worker.communicate()
         assert worker.returncode == 0, wrong.decode()
     assert result.text == "Yes."
-    lines = [line.split(" ", 3) for line in out.read_text().splitlines()]
-    lines += [
-        [
-            str(span.context.trace_id),
-            str(span.context.span_id),
-            str(span.parent.span_id if span.parent else 0),
-            span.name,
-        ]
-        for span in seen.spans
-    ]
-    assert len({trace for trace, *_ in lines}) == 1
-    ids = {id for _, id, *_ in lines}
-    assert len(ids) == len(lines)
-    assert {parent for _, _, parent, _ in lines} <= {*ids, "0"}
-    assert [name for *_, parent, name in lines if parent == "0"] == ["invoke_workflow"]
+    lines = [line.split(" ", 3) for line in (*out.read_text().splitlines(), *map(line_of, seen.spans))]
+    assert_one_tree(lines)
     assert "queue_wait" in {name for *_, name in lines}
 
 
-class Hanging(ScriptedModel):
-    """A model that never answers for b."""
+DYING = """
+import asyncio, sys
+from tests.observe.test_telemetry import Hanging, Noting, Seen, relay_team
 
-    def __init__(self, script: Mapping[str, Any]) -> None:
-        super().__init__(script)
-        self.asked = asyncio.Event()
+async def main(store, out):
+    seen = Seen(Noting(out))
+    await relay_team(seen, store, Hanging).run("Go", conversation="c")
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+class Hanging(ScriptedModel):
+    """A model that says when b is asked, and never answers for it."""
 
     async def reply(self, request: Request) -> Reply:
         if request.agent == "b":
-            self.asked.set()
+            print("asked", flush=True)
             await asyncio.Event().wait()
         return await super().reply(request)
 
 
-async def test_a_run_that_another_process_takes_over_is_one_tree(seen: Seen, tmp_path: Path):
+class Noting(SpanExporter):
+    """Writes each span to a file as it ends: the process may be killed at any time."""
+
+    def __init__(self, file: str) -> None:
+        self._file = Path(file)
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        with self._file.open("a") as file:
+            file.writelines(f"{line_of(span)}\n" for span in spans)
+        return SpanExportResult.SUCCESS
+
+
+def relay_team(seen: Seen, store: str, model: type[ScriptedModel] = ScriptedModel) -> Team:
     script = {"a": [hands_off("b", "Yours.")], "b": [says("Done.")]}
     members: list[Member] = [Agent("a"), Agent("b", handoffs=())]
-    store = f"sqlite:///{tmp_path / 'desk.db'}"
-    model = Hanging(script)
-    first = Team(members, model=model, telemetry=seen.telemetry, store=store)
-    begun = asyncio.ensure_future(first.run("Go", conversation="c"))
-    await model.asked.wait()
-    await first.close()
-    await asyncio.gather(begun, return_exceptions=True)
+    kept = Store(f"sqlite:///{store}", lease=1.0)
+    return Team(members, model=model(script), telemetry=seen.telemetry, store=kept)
+
+
+async def test_a_run_of_a_killed_process_is_one_tree_with_the_process_that_takes_it_over(seen: Seen, tmp_path: Path):
+    store, out = str(tmp_path / "desk.db"), tmp_path / "spans"
+    first = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", DYING, store, str(out), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert first.stdout is not None
+    assert await first.stdout.readline() == b"asked\n"
+    first.kill()
+    await first.communicate()
     # The second process finds in the log when the run and the leg of b began.
-    async with Team(members, model=ScriptedModel(script), telemetry=seen.telemetry, store=store) as second:
+    async with relay_team(seen, store) as second:
         assert (await second.resume("c")).status == "completed"
-    assert [line.strip() for line in seen.tree() if "agent" in line] == ["invoke_agent a", "invoke_agent b"]
-    assert seen.one("invoke_workflow").start_time == seen.one("invoke_agent a").start_time
+    before, after = out.read_text().splitlines(), [line_of(span) for span in seen.spans]
+    assert sorted(line.split(" ", 3)[3] for line in before) == ["chat a", "handoff b", "invoke_agent a"]
+    assert sorted(line.split(" ", 3)[3] for line in after) == ["chat b", "invoke_agent b", "invoke_workflow"]
+    assert_one_tree([line.split(" ", 3) for line in before + after])
 
 
 def test_telemetry_must_be_telemetry():

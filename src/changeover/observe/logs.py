@@ -35,6 +35,9 @@ from changeover.relay.stream import Recorded
 
 logger = logging.getLogger("changeover.work")
 
+HANDOFFS = (HandoffOffered, HandoffAccepted, HandoffRejected, HandoffExpired, HandoffReturned)
+"""Events whose call is a handoff; that of others may be a tool."""
+
 LogFormat = Literal["text", "json"]
 SECRETS = re.compile(r"chg_[\w-]+|(?<=[Bb]earer )\S+|(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
 
@@ -105,8 +108,11 @@ class Narrator:
     def _ids(self, record: Recorded) -> dict[str, str]:
         run, trace = self._runs.get(record.conversation, ("", ""))
         call = getattr(record.event, "call", "")
-        handoff = record.handoff.id if record.handoff else handoff_id(record.conversation, call) if call else ""
+        about = handoff_id(record.conversation, call) if call else ""
+        handoff = record.handoff.id if record.handoff else about if isinstance(record.event, HANDOFFS) else ""
         known = {"conversation": record.conversation, "run": run, "handoff": handoff, "trace_id": trace}
+        if about and not handoff:
+            known["call"] = about
         return {name: value for name, value in known.items() if value}
 
 
