@@ -1,23 +1,41 @@
-"""What telemetry costs: the spans of a run, beside the same number of spans made by hand with a batch exporter."""
+"""What telemetry costs: on, beside as many spans made by hand with a batch exporter; off, beside a build without it."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Link, use_span
 
-from bench.core import run
 from bench.measure import Figure, alternated
-from bench.script import line
-from changeover import Telemetry
 
 HOPS = 5
 SPANS = 1 + (HOPS + 1) * 2 + HOPS
 """The run; a leg and a call of a model for each agent; the handoffs."""
 ATTRIBUTES = {f"gen_ai.attribute.{number}": "some value" for number in range(6)}
+
+
+WITHOUT = {
+    "changeover.relay.requests": (
+        "self.spoken if world.trace is None else _traced(self.spoken, world.trace)",
+        "self.spoken",
+    ),
+    "changeover.relay.state": ('at_span(spoken.trace, task_id(state.id, state.task)) if spoken.trace else ""', '""'),
+    "changeover.stores.memory.log": ("            self.traffic.appends += 1\n", ""),
+}
+"""All that a run does for telemetry while that is off, and the same code without it."""
+FEW, MANY = 50, 250
+COUNTED = re.compile(r"I +refs: +([\d,]+)")
 
 
 class Nowhere(SpanExporter):
@@ -28,7 +46,15 @@ class Nowhere(SpanExporter):
 
 
 async def telemetry() -> list[Figure]:
-    """The cost of telemetry that is on."""
+    """The cost of telemetry that is on, and of telemetry that is off."""
+    return [await _on(), *await asyncio.to_thread(_off)]
+
+
+async def _on() -> Figure:
+    from bench.core import run
+    from bench.script import line
+    from changeover import Telemetry
+
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(Nowhere()))
     tracer = provider.get_tracer("bench")
@@ -47,11 +73,67 @@ async def telemetry() -> list[Figure]:
     )
     more = found["on"].least - found["off"].least
     provider.shutdown()
-    return [
-        Figure(
-            f"{SPANS} spans of a run / by hand",
-            more / found["hand"].least,
-            1.5,
-            f"{more / SPANS * 1e6:.0f} µs a span, {found['hand'].least / SPANS * 1e6:.0f} µs by hand",
-        )
-    ]
+    note = f"{more / SPANS * 1e6:.0f} µs a span, {found['hand'].least / SPANS * 1e6:.0f} µs by hand"
+    return Figure(f"{SPANS} spans of a run / by hand", more / found["hand"].least, 1.5, note)
+
+
+def _off() -> list[Figure]:
+    """Instructions of a run, by cachegrind: time is too coarse for one part in a hundred."""
+    name = "telemetry off, instructions / a build without it"
+    if shutil.which("valgrind") is None:
+        return [Figure(name, 0.0, note="not measured: install valgrind")]
+    ours, without = _instructions(), _instructions("without")
+    return [Figure(name, ours / without, 1.01, f"{ours:,.0f} a run")]
+
+
+def _instructions(*build: str) -> float:
+    """Instructions of one run: the difference between many and few of them, so that the start does not count."""
+    few, many = (_counted(str(count), *build) for count in (FEW, MANY))
+    return (many - few) / (MANY - FEW)
+
+
+def _counted(*words: str) -> int:
+    measure = ("valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
+    command = [*measure, sys.executable, "-m", "bench.telemetry", *words]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONHASHSEED": "0"}
+    )
+    found = COUNTED.search(done.stderr)
+    if done.returncode or found is None:
+        raise RuntimeError(f"cachegrind could not count: {done.stderr[-500:]}")
+    return int(found[1].replace(",", ""))
+
+
+class Cut:
+    """Finds the modules of WITHOUT, and loads them changed."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path) if name in WITHOUT else None
+        if spec is not None and spec.origin is not None:
+            spec.loader = CutLoader(name, spec.origin)
+        return spec
+
+
+class CutLoader(SourceFileLoader):
+    """Loads a module of WITHOUT."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        source, (there, instead) = self.get_source(fullname) or "", WITHOUT[fullname]
+        if source.count(there) != 1:
+            raise ValueError(f"{fullname} does not hold {there!r} once: bring WITHOUT up to date")
+        return compile(source.replace(there, instead), self.path, "exec")
+
+
+async def _runs(count: int) -> None:
+    from bench.core import run
+    from bench.script import line
+
+    team = line()
+    for _ in range(count):
+        await run(team, 1)
+
+
+if __name__ == "__main__":
+    if "without" in sys.argv:
+        sys.meta_path.insert(0, Cut())
+    asyncio.run(_runs(int(sys.argv[1])))
