@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeover.observe.layers import BREADTH, Box, Link, layered
+from changeover.observe.layers import BREADTH, FEW, Box, Link, layered
 from changeover.observe.layout import Layout, Point, Rect, apart, laid_out
 
 Pairs = list[tuple[str, str]]
@@ -41,6 +41,7 @@ def on_edge(point: Point, box: Rect) -> bool:
 
 
 HUB: Pairs = [("a", chr(ord("a") + number)) for number in range(1, 26)]
+TREE: Pairs = [(chr(97 + upper), chr(98 + 3 * upper + number)) for upper in range(9) for number in range(3)]
 CHAIN: Pairs = list(pairwise("abcdefgh"))
 EACH: Pairs = [(one, other) for one in "abcde" for other in "abcde" if one != other]
 DESK: Pairs = [*zip("aaabbccdb", "bcdcefegg", strict=True), ("g", "a"), ("e", "e")]
@@ -103,8 +104,15 @@ def test_a_row_with_too_many_boxes_goes_on_in_the_next_row():
     rows: dict[float, float] = {}
     for box in layout.boxes.values():
         rows[box.y] = rows.get(box.y, 0.0) + box.width
-    assert len(rows) == 6
-    assert max(rows.values()) <= BREADTH
+    assert len(rows) == 5
+    assert max(rows.values()) <= BREADTH * (26 / FEW) ** 0.5
+
+
+@pytest.mark.parametrize(("pairs", "widest", "longest"), [(HUB, 2200, 800), (TREE, 2300, 250)], ids=["hub", "tree"])
+def test_a_wide_team_has_its_boxes_below_those_that_lead_to_them(pairs: Pairs, widest: float, longest: float):
+    layout = drawn(pairs)
+    assert layout.width <= widest
+    assert sum(each.width + each.height for each in lines(layout)) / len(pairs) <= longest
 
 
 def test_a_box_without_arrows_stands_below_the_others():

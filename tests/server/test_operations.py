@@ -13,6 +13,8 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
+from changeover.server.wire import price
+from changeover.stores.sql.schema import VERSION
 from tests.databases import empty_file
 from tests.server.process import ADMIN, Server, serving
 from tests.ui.operations import sow
@@ -129,6 +131,36 @@ def test_a_figure_shows_as_many_runs_as_it_counts(api: httpx.Client, figure: str
     assert all(each["title"] and each["root"] for each in runs)
 
 
+@pytest.mark.parametrize(
+    ("figure", "time"), [("latency", "accepted_at - offered_at"), ("work_time", "ended_at - accepted_at")]
+)
+def test_a_time_lists_its_slowest_handoffs_first(desk: Server, api: httpx.Client, figure: str, time: str):
+    runs = api.get("/metrics/runs", params={"figure": figure, "limit": 20, "receiver": "billing"}).json()["items"]
+    query = f"SELECT {time} FROM handoffs WHERE receiver = 'billing' AND {time} IS NOT NULL ORDER BY 1 DESC LIMIT 20"
+    assert [each["amount"] for each in runs] == [row[0] for row in sql(desk, query)]
+    p95 = api.get("/metrics").json()["agents"]["billing"][figure]["p95"]
+    assert runs[0]["amount"] >= p95 > 0
+
+
+def test_money_is_told_as_people_read_it(desk: Server, api: httpx.Client):
+    found = api.get("/metrics").json()
+    assert found["price"] == f"${found['totals']['cost']:,.2f}"
+    assert found["prices"].keys() == found["agents"].keys()
+    router = api.get("/router").json()
+    assert {each["price"] for each in router["learned"]} == {"0.21 ct"}
+    assert all(each["mean"].endswith(" ct") for each in router["experiments"][0]["prices"].values())
+    runs = api.get("/conversations/c-1/runs").json()["items"]
+    assert runs[-1]["price"] == f"{100 * sum(each['cost'] for each in runs):.2g} ct"
+
+
+@pytest.mark.parametrize(
+    ("dollars", "words"),
+    [(None, "unknown"), (0.0, "$0.00"), (1234.5, "$1,234.50"), (0.1, "$0.10"), (0.0123, "1.2 ct"), (1e-9, "0 ct")],
+)
+def test_small_amounts_are_told_in_cents(dollars: float | None, words: str):
+    assert price(dollars) == words
+
+
 def test_a_figure_that_does_not_exist_is_named(api: httpx.Client):
     answer = api.get("/metrics/runs", params={"figure": "luck"})
     assert answer.status_code == 422
@@ -242,7 +274,7 @@ def test_an_experiment_is_shown_by_every_measure(api: httpx.Client):
 def test_the_store_reports_its_health(desk: Server, api: httpx.Client):
     store = api.get("/store").raise_for_status().json()
     [[rows, events]] = sql(desk, "SELECT count(*), sum(position) FROM conversations")
-    assert (store["conversations"], store["events"], store["schema"]) == (rows, events, "0005")
+    assert (store["conversations"], store["events"], store["schema"]) == (rows, events, VERSION)
     assert store["database"].startswith("SQLite 3.")
     assert (store["team"], store["open_access"]) == ("operations", False)
     assert store["size"] > 100_000

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from changeover.errors import StoreUnavailable
+from changeover.faults import LimitFault
+from changeover.relay.events import LimitReached, RunFailed, RunStopped, Started, UserSpoke
 from changeover.stores import upgrade
+from changeover.stores.codec import Events, encode
 from changeover.stores.sql.database import Database
 from changeover.stores.sql.dialects.sqlite import Sqlite
 from changeover.stores.sql.log import SqlLog
@@ -123,6 +126,32 @@ async def test_an_older_store_gets_users_titles_and_times_from_its_logs(bare_sto
     assert upgrade_store(Store(bare_store)) == ("0003", VERSION)
     rows = query(bare_store, "SELECT id, user_name, title, said_at FROM conversations ORDER BY number")
     assert rows == [("old", "ada", "Where is my parcel?", 7), ("old/3.0", "", "look", 2), ("bare", "", "", 3)]
+
+
+async def test_an_older_store_gets_the_limits_that_its_logs_say_were_reached(bare_store: str, opened: Opened):
+    engine = database_of(Store(bare_store)).engine()
+    upgrade.run_migrations(engine, "0004")
+    steps = LimitFault("max_turns", 1)
+    events: dict[str, Events] = {
+        "asked": [Started(team="t"), LimitReached("max_handoffs", 3, spent=3)],
+        "failed": [Started(team="t"), RunFailed(0, steps)],
+        "stopped": [RunStopped(0, steps)],
+        "fine": [Started(team="t"), UserSpoke('the "limit" of my card')],
+    }
+    names = "id, root, status, agent, position, seq, turns, handoffs, tokens, agents, created_at, updated_at"
+    for number, (id, each) in enumerate(events.items(), 1):
+        values = f"'{id}', '{id}', 'completed', '', 2, 2, 0, 0, 0, '', {number}, 9"
+        query(bare_store, f"INSERT INTO conversations (number, {names}) VALUES ({number}, {values})")
+        body, _ = encode(each)
+        query(bare_store, f"INSERT INTO entries VALUES ({number}, 4, NULL, 'c', {number}, 1, 1, '{body}')")
+    assert upgrade_store(Store(bare_store)) == ("0004", VERSION)
+    found = query(bare_store, "SELECT conversation, position, at, agent, kind FROM limits ORDER BY at")
+    assert found == [
+        ("asked", 5, 1.0, "", "max_handoffs"),
+        ("failed", 5, 2.0, "", "max_turns"),
+        ("stopped", 4, 3.0, "", "max_turns"),
+    ]
+    await opened(bare_store).close()
 
 
 def test_the_last_migration_is_the_version_of_the_schema():

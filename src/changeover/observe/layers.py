@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from math import sqrt
 
 from msgspec import Struct
 
 BREADTH = 1100.0
 """How wide the boxes of one row may be together, in pixels; more of them go into rows below."""
+FEW = 15
+"""A team of more boxes than this gets wider rows, so that it grows in both directions."""
 APART = 14.0
 """Free space on each side of a box."""
 LANE = 14.0
@@ -112,6 +115,7 @@ def layered(boxes: Sequence[Box], links: Sequence[Link]) -> Layers:
     for node in nodes.values():
         layers.rows[node.rank].append(node)
     _cut(layers, between, ends)
+    _range(layers, _families(boxes, set(ends.values()), ranks), ends)
     _order(layers.rows)
     return layers
 
@@ -148,24 +152,36 @@ def _ranks(boxes: Sequence[Box], ends: set[tuple[str, str]]) -> dict[str, int]:
     linked = {id for pair in ends for id in pair}
     ranks: dict[str, int] = {}
     filled: defaultdict[int, float] = defaultdict(float)
+    most = BREADTH * max(1.0, sqrt(len(boxes) / FEW))
     waiting = [box for box in boxes if box.id in linked]
     while waiting:
         ready = [box for box in waiting if before[box.id] <= ranks.keys()]
-        for box in ready:
+        for box in _by_turns(ready, before):
             rank = max((ranks[id] + 1 for id in before[box.id]), default=0)
-            _seat(box, rank, ranks, filled)
+            _seat(box, rank, ranks, filled, most)
         waiting = [box for box in waiting if box.id not in ranks]
     # Boxes without a link stand below all others.
     last = max(ranks.values(), default=-1) + 1
     for box in boxes:
         if box.id not in ranks:
-            _seat(box, last, ranks, filled)
+            _seat(box, last, ranks, filled, most)
     return ranks
 
 
-def _seat(box: Box, rank: int, ranks: dict[str, int], filled: defaultdict[int, float]) -> None:
+def _by_turns(boxes: Sequence[Box], before: Mapping[str, set[str]]) -> list[Box]:
+    """The first box below each other box, then the second, so that every box has some of its own in the next row."""
+    nth = Counter[str]()
+    turns = {}
+    for box in boxes:
+        upper = min(before[box.id], default="")
+        turns[box.id] = nth[upper]
+        nth[upper] += 1
+    return sorted(boxes, key=lambda box: turns[box.id])
+
+
+def _seat(box: Box, rank: int, ranks: dict[str, int], filled: defaultdict[int, float], most: float) -> None:
     breadth = box.width + box.reach + 2 * APART
-    while filled[rank] and filled[rank] + breadth > BREADTH:
+    while filled[rank] and filled[rank] + breadth > most:
         rank += 1
     ranks[box.id] = rank
     filled[rank] += breadth
@@ -193,6 +209,33 @@ def _cut(layers: Layers, links: Mapping[int, Link], ends: Mapping[int, tuple[str
             segment.upper.below.append(segment)
             segment.lower.above.append(segment)
         layers.chains[index] = chain
+
+
+Family = tuple[tuple[int, int], ...]
+"""Where a box is within those below the same box, and where that one is: its column, then its row."""
+
+
+def _families(boxes: Sequence[Box], ends: set[tuple[str, str]], ranks: Mapping[str, int]) -> dict[str, Family]:
+    uppers: defaultdict[str, list[str]] = defaultdict(list)
+    for upper, lower in sorted(ends):
+        uppers[lower].append(upper)
+    found: dict[str, Family] = {}
+    columns = Counter[tuple[str, int]]()
+    place = {box.id: index for index, box in enumerate(boxes)}
+    for id in sorted(ranks, key=lambda id: (ranks[id], place[id])):
+        parent = max(uppers[id], key=lambda upper: (ranks[upper], -place[upper]), default="")
+        found[id] = (*found.get(parent, ()), (columns[parent, ranks[id]], ranks[id]))
+        columns[parent, ranks[id]] += 1
+    return found
+
+
+def _range(layers: Layers, families: Mapping[str, Family], ends: Mapping[int, tuple[str, str]]) -> None:
+    """Put the lines to lower rows beside the boxes of the same column."""
+    keys = {id(node): families[name] for name, node in layers.boxes.items()}
+    for index, chain in layers.chains.items():
+        keys |= {id(segment.lower): families[ends[index][1]] for segment in chain[:-1]}
+    for row in layers.rows:
+        row.sort(key=lambda node: keys[id(node)])
 
 
 def _order(rows: list[list[Node]]) -> None:

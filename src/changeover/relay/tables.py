@@ -77,7 +77,7 @@ class Depth(Struct, frozen=True, gc=False):
     runs: int
 
 
-OccurrenceKind = Literal["refused", "deadlock", "limit", "spent", "depth"]
+OccurrenceKind = Literal["refused", "deadlock", "limit", "spent", "depth", "waited", "worked"]
 
 
 class Occurrence(Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class Occurrence(Struct, frozen=True, kw_only=True):
     words: str = ""
     """Why, or which limit."""
     amount: float | None = None
-    """Tokens, or the number of handoffs."""
+    """Tokens, the number of handoffs, or seconds."""
 
 
 class Measures(Protocol):
@@ -126,7 +126,7 @@ class Measures(Protocol):
         self, kind: OccurrenceKind, since: float, until: float, name: str = "", most: int = 50
     ) -> list[Occurrence]:
         """The newest cases that a figure counts: of one agent if `name` is given; of this limit, or with this number of
-        handoffs, if the kind is that."""
+        handoffs, if the kind is that. Of handoffs that waited for acceptance or were worked on, the slowest."""
         ...
 
 

@@ -82,6 +82,15 @@ def _light(event: Event) -> Event:
     return structs.replace(event, files=light)
 
 
+def price(dollars: float | None) -> str:
+    """An amount of money as people read it: dollars, or cents if it is less than ten of them."""
+    if dollars is None:
+        return "unknown"
+    if not dollars or abs(dollars) >= 0.1:
+        return f"${dollars:,.2f}"
+    return f"{100 * dollars:.2g} ct" if abs(dollars) >= 1e-6 else "0 ct"
+
+
 def body(kind: type[T]) -> Any:
     """A parameter of a route: the request's body, decoded as this struct."""
 

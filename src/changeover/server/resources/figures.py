@@ -18,7 +18,7 @@ from changeover.observe.readings import snapshot
 from changeover.server.resource import Id, Resource, Served, Who, audited, seen
 from changeover.server.resources.agents import known_agent
 from changeover.server.resources.conversations import NOT_FOUND
-from changeover.server.wire import JSON, Json, Page, body
+from changeover.server.wire import JSON, Json, Page, body, price
 from changeover.team import Team
 
 resource = Resource("figures")
@@ -50,6 +50,10 @@ class Figures(Struct, frozen=True, kw_only=True):
     """How many conversations reached a limit, by its name."""
     periods: tuple[Period, ...]
     """The handoffs in equal periods of time."""
+    price: str
+    """What all agents spent, as people read it."""
+    prices: dict[str, str]
+    """What each agent spent, as people read it."""
 
 
 class Breaker(Struct, frozen=True, kw_only=True):
@@ -90,7 +94,8 @@ async def read_metrics(team: Served, window: Window = None, format: Format = "js
     found = await team.metrics(window)
     pairs = [FromTo(**asdict(each), sender=sender, receiver=to) for (sender, to), each in found.pairs.items()]
     named = {name: getattr(found, name) for name in Metrics.__struct_fields__}
-    return Json(Figures(**(named | {"pairs": pairs})))
+    prices = {name: price(each.cost) for name, each in found.agents.items()}
+    return Json(Figures(**(named | {"pairs": pairs, "price": price(found.totals.cost), "prices": prices})))
 
 
 async def _scrape(team: Team) -> Scrape:

@@ -27,6 +27,8 @@ COUNTED: dict[str, OccurrenceKind] = {
     "limits": "limit",
     "runs": "spent",
     "depths": "depth",
+    "latency": "waited",
+    "work_time": "worked",
 }
 """Figures whose cases a store lists by themselves; all others are figures of handoffs."""
 HANDOFFS = ("count", *dict.fromkeys(ENDINGS.values()))
@@ -58,7 +60,7 @@ class FigureRun(Struct, frozen=True, kw_only=True):
     words: str
     """The state of the handoff with its reason, or which limit it was."""
     amount: float | None
-    """Tokens, the number of handoffs, or the seconds until the handoff was accepted."""
+    """Tokens, the number of handoffs, or the seconds until the handoff was accepted, or of the work."""
 
 
 Text = Annotated[str, Query(max_length=200)]
@@ -81,7 +83,7 @@ async def _sought(
 async def list_figure_runs(
     team: Served, who: Who, sought: Annotated[Sought, Depends(_sought)], window: Window = None
 ) -> Json:
-    """The newest conversations that a figure counts, with what it counts there."""
+    """The newest conversations that a figure counts, or the slowest of `latency` and `work_time`, with the amount."""
     span = window_of(window, team.clock.now())
     find = _counted if sought.figure in COUNTED else _handoffs
     found = await find(team, sought, span)
@@ -90,7 +92,8 @@ async def list_figure_runs(
 
 async def _counted(team: Team, sought: Sought, span: tuple[float, float]) -> list[Occurrence]:
     kind, measures = COUNTED[sought.figure], team.log.lists.measures
-    return await measures.occurrences(kind, *span, sought.name or sought.sender, sought.most)
+    of = sought.receiver if kind in ("waited", "worked") else sought.sender
+    return await measures.occurrences(kind, *span, sought.name or of, sought.most)
 
 
 async def _handoffs(team: Team, sought: Sought, span: tuple[float, float]) -> list[Occurrence]:

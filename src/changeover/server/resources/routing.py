@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import Query
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from changeover.observe.experiment_results import verdicts_by_measure
 from changeover.routing.broker import Recommendation
@@ -14,7 +15,7 @@ from changeover.routing.experiment import Experiment
 from changeover.routing.verdict import Verdict
 from changeover.server.problems import Problem
 from changeover.server.resource import Id, Resource, Served, Who, audited
-from changeover.server.wire import Json, Page, body
+from changeover.server.wire import Json, Page, body, price
 from changeover.team import Team
 
 resource = Resource("routing")
@@ -79,6 +80,14 @@ async def list_experiments(
     return Json(Page(await team.experiments(measure)))
 
 
+class PriceSpan(Struct, frozen=True):
+    """A mean cost and its confidence interval, as people read them."""
+
+    mean: str
+    low: str
+    high: str
+
+
 class ExperimentView(Struct, frozen=True, kw_only=True):
     """An experiment as it is declared, and what it shows by each measure."""
 
@@ -90,6 +99,8 @@ class ExperimentView(Struct, frozen=True, kw_only=True):
     shares: dict[str, float]
     """The share of conversations of each variant; the first is the control."""
     verdicts: list[Verdict]
+    prices: dict[str, PriceSpan]
+    """What a conversation of each variant costs, as people read it."""
 
 
 @resource.route("GET /experiments/{id}", ExperimentView, refusals={404: "There is no such experiment"})
@@ -102,20 +113,30 @@ async def read_experiment(id: Id, team: Served) -> Json:
     return Json(await _view(team, found))
 
 
+class LearnedView(Standing, frozen=True):
+    """An agent's record at a capability, with its usual price."""
+
+    price: str
+    """The average cost as people read it; "unknown" if it is."""
+
+
 class RouterView(Struct, frozen=True):
     """What the router has learned, and what is being tried."""
 
-    learned: list[Standing]
+    learned: list[LearnedView]
     experiments: list[ExperimentView]
 
 
 @resource.route("GET /router", RouterView)
 async def read_router(team: Served) -> Json:
     """How well agents did at the tasks for which they were found, and all experiments by every measure."""
-    learned = await team.router.learned()
+    learned = [LearnedView(**asdict(each), price=price(each.cost)) for each in await team.router.learned()]
     return Json(RouterView(learned, [await _view(team, each) for each in team.declared.experiments]))
 
 
 async def _view(team: Team, experiment: Experiment) -> ExperimentView:
     shown = {name: getattr(experiment, name) for name in ("name", "on", "agents", "shares")}
-    return ExperimentView(**shown, verdicts=await verdicts_by_measure(team.log.trials, experiment))
+    verdicts = await verdicts_by_measure(team.log.trials, experiment)
+    arms = [arm for verdict in verdicts if verdict.measure == "cost" for arm in verdict.arms]
+    prices = {arm.variant: PriceSpan(price(arm.mean), price(arm.low), price(arm.high)) for arm in arms}
+    return ExperimentView(**shown, verdicts=verdicts, prices=prices)

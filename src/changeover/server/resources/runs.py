@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -20,7 +21,7 @@ from changeover.relay.result import error_of, result_of, waiting_result
 from changeover.relay.state import State
 from changeover.server.problems import Problem
 from changeover.server.resource import Filter, Id, Part, Resource, Served, Some, Who, listed, seen
-from changeover.server.wire import Json, Page
+from changeover.server.wire import Json, Page, price
 from changeover.team import Team
 
 resource = Resource("runs")
@@ -69,6 +70,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost: float | None = None
     """In US dollars; null if the price of a call is unknown."""
+    price: str = ""
+    """The cost as people read it; in the list of a conversation's runs, of all runs up to this one."""
     ledger: Ledger = Ledger()
     limits: dict[str, float] = {}
     """The limits of the run by the names of the ledger, without those that are not set."""
@@ -141,6 +144,7 @@ def outcome_of(result: RunResult, error: str = "") -> Outcome:
         workflow_state=dict(result.workflow_state),
         usage=result.usage,
         cost=result.cost,
+        price=price(result.cost),
         ledger=result.ledger,
     )
 
@@ -205,7 +209,15 @@ async def conversation_runs(id: Id, team: Served, who: Who, some: Some) -> Json:
     """The runs of a conversation, the first one first."""
     await seen(team, who, id)
     state = await state_of(team, id)
-    return some.page([_limited(team, state, each) for each in _runs(state)])
+    return some.page(list(_summed([_limited(team, state, each) for each in _runs(state)])))
+
+
+def _summed(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    """The outcomes, each with the price of all up to it."""
+    total: float | None = 0.0
+    for each in outcomes:
+        total = None if total is None or each.cost is None else total + each.cost
+        yield replace(each, price=price(total))
 
 
 @resource.route("GET /runs/{id:path}", Outcome, refusals={404: "There is no such run"})

@@ -60,7 +60,7 @@ def _runs() -> sa.Select[Any]:
 
 
 def _occurrences(say: Compiler) -> dict[OccurrenceKind, Statement]:
-    """The newest cases of each kind, with the fields of an Occurrence in their order."""
+    """The newest or slowest cases of each kind, with the fields of an Occurrence in their order."""
     nothing, name, none = sa.literal_column("''", sa.Text), bind("name", sa.Text), sa.null()
     anyone = name == nothing
     refused = sa.select(r.conversation, r.at, r.sender, r.receiver, r.reason, none)
@@ -72,6 +72,13 @@ def _occurrences(say: Compiler) -> dict[OccurrenceKind, Statement]:
     spent = spent.where(_within(g.ended_at), sa.or_(anyone, g.agent == name))
     runs = _runs().subquery()
     depth = sa.select(runs.c.conversation, runs.c.ended_at, nothing, nothing, nothing, runs.c.handoffs)
+
+    def slowest(since: sa.Column[float | None], until: sa.Column[float | None]) -> sa.Select[Any]:
+        took = until - since
+        lasted = sa.select(h.conversation, h.offered_at, h.sender, h.receiver, h.state, took)
+        ours = lasted.where(_within(h.offered_at), until.is_not(None), since.is_not(None))
+        return ours.where(sa.or_(anyone, h.receiver == name)).order_by(took.desc())
+
     found: dict[OccurrenceKind, sa.Select[Any]] = {
         "refused": refused,
         "deadlock": refused.where(r.kind == sa.literal_column("'deadlock'")),
@@ -80,6 +87,8 @@ def _occurrences(say: Compiler) -> dict[OccurrenceKind, Statement]:
         "depth": depth.where(sa.or_(anyone, sa.cast(runs.c.handoffs, sa.Text) == name)).order_by(
             runs.c.ended_at.desc()
         ),
+        "waited": slowest(h.offered_at, h.accepted_at),
+        "worked": slowest(h.accepted_at, h.ended_at),
     }
     return {kind: say(query.limit(bind("limit", sa.Integer)).offset(ZERO)) for kind, query in found.items()}
 

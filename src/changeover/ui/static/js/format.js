@@ -40,5 +40,4 @@ export const cut = (text, most) => (text.length > most ? `${text.slice(0, most)}
 export const bytes = (count) => (count < 1024 ? `${count} B` : count < 1048576 ? `${Math.round(count / 1024)} KB` : `${(count / 1048576).toFixed(1)} MB`);
 export const count = (given) => Math.round(given).toLocaleString("en");
 export const percent = (share, digits = 1) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(share === 1 ? 0 : digits)} %`);
-export const money = (dollars) => (dollars === null || dollars === undefined ? "unknown" : dollars >= 0.1 || !dollars ? `$${dollars.toFixed(2)}` : `${(100 * dollars).toPrecision(2)} ct`);
 export const maybe = (value, show) => (value === null || value === undefined ? "–" : show(value));

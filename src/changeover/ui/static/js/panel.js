@@ -1,7 +1,7 @@
 // Panels of the pages for operators, the dialog that shows the runs behind a figure, and the one that asks a person.
 import { get, inPath, now, query } from "./api.js";
 import { h, root } from "./dom.js";
-import { ago, day, plural } from "./format.js";
+import { ago, day, plural, took } from "./format.js";
 import { nameOf } from "./team.js";
 
 export const panel = (title, { more = null, whole = false, id } = {}, ...body) =>
@@ -24,19 +24,22 @@ export async function showRuns(title, wanted) {
   const dialog = open(h("dialog", { class: "runs-of", "aria-label": title }, h("header", {}, h("h2", {}, title), h("span", { class: "grow" }), close), list));
   try {
     const { items } = await get(`/metrics/runs${query({ ...wanted, limit: 50 })}`);
-    const about = items.length === 50 ? "The newest 50 are shown." : items.length ? "" : "No run that you may see is counted here.";
-    list.replaceChildren(h("ul", {}, items.map(runLine)), about && h("p", { class: "quiet in-panel meta" }, about));
+    const slowest = SLOWEST.includes(wanted.figure);
+    const about = items.length === 50 ? `The ${slowest ? "slowest" : "newest"} 50 are shown.` : items.length ? "" : "No run that you may see is counted here.";
+    list.replaceChildren(h("ul", {}, items.map((each) => runLine(each, slowest && took(each.amount)))), about && h("p", { class: "quiet in-panel meta" }, about));
   } catch (problem) {
     list.replaceChildren(h("p", { class: "fault in-panel" }, problem.message));
   }
   list.removeAttribute("aria-busy");
 }
 
-function runLine(each) {
+const SLOWEST = ["latency", "work_time"]; // figures of which the slowest handoffs are listed, with their times
+
+function runLine(each, time) {
   const who = [each.agent && nameOf(each.agent), each.receiver && nameOf(each.receiver)].filter(Boolean).join(" → ");
   return h("li", {}, h("a", { href: `${root}/runs/${inPath(each.root)}` },
     h("b", {}, h("bdi", {}, each.title || each.root)), h("time", { class: "meta", title: day(each.at) }, ago(each.at, now())),
-    h("span", { class: "meta" }, [who, each.words].filter(Boolean).join(" · "))));
+    h("span", { class: "meta" }, [time, who, each.words].filter(Boolean).join(" · "))));
 }
 
 // Ask a person before something is changed. `act(values)` sends it; its error stays in the dialog.

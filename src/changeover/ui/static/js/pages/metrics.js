@@ -2,7 +2,7 @@
 import { get, may, now, post, query } from "../api.js";
 import { bars, chart, grid, level, lines } from "../chart.js";
 import { byId, h, root } from "../dom.js";
-import { count, day, maybe, money, percent, plural, took } from "../format.js";
+import { count, day, maybe, percent, plural, took } from "../format.js";
 import { complain, frame } from "../frame.js";
 import { ask, keepFresh, legend, panel, quiet, scrolling, showRuns } from "../panel.js";
 import { hueOf, named, nameOf } from "../team.js";
@@ -73,7 +73,12 @@ class Dashboard {
     return value ? { text: count(value), act: this.#runs(title, wanted) } : "0";
   }
 
-  #kpis({ totals, depths }) {
+  // A time that shows the slowest handoffs to an agent.
+  #time(value, id, figure) {
+    return value === null ? "–" : { text: ms(value), act: this.#runs(`Slowest handoffs to ${nameOf(id)}`, { figure, receiver: id }) };
+  }
+
+  #kpis({ totals, depths, price }) {
     const runs = Object.values(depths).reduce((all, each) => all + each, 0);
     const made = Object.entries(depths).reduce((all, [deep, each]) => all + deep * each, 0);
     const deepest = Math.max(0, ...Object.keys(depths).map(Number));
@@ -83,10 +88,10 @@ class Dashboard {
       kpi("Runs", count(runs), nonzero([totals.turns, "model call"], [totals.retries, "retry", "retries"]), runs && { figure: "depths" }),
       kpi("Handoffs per run", runs ? (made / runs).toFixed(1) : "–", runs ? `at most ${deepest}` : "no run has ended", runs && { figure: "depths", name: String(deepest) }),
       kpi("Handoff success", percent(totals.success_rate), nonzero([totals.failed, "failed", "failed"], [totals.rejected, "rejected", "rejected"], [totals.timeouts, "timed out", "timed out"]) || "none was lost", totals.rejected ? { figure: "rejected" } : lost && { figure: totals.failed ? "failed" : "timeouts" }),
-      kpi("Latency p95", maybe(totals.latency.p95, ms), `median ${maybe(totals.latency.p50, ms)}`, totals.latency.count && { figure: "count" }),
-      kpi("Work time p95", maybe(totals.work_time.p95, ms), `median ${maybe(totals.work_time.p50, ms)}`, totals.done && { figure: "done" }),
+      kpi("Latency p95", maybe(totals.latency.p95, ms), `median ${maybe(totals.latency.p50, ms)}`, totals.latency.count && { figure: "latency" }),
+      kpi("Work time p95", maybe(totals.work_time.p95, ms), `median ${maybe(totals.work_time.p50, ms)}`, totals.work_time.count && { figure: "work_time" }),
       kpi("Deadlocks", count(totals.deadlocks), totals.refused ? `${count(totals.refused)} refused in all` : "none refused", totals.deadlocks ? { figure: "deadlocks" } : totals.refused && { figure: "refused" }),
-      kpi("Cost", money(totals.cost), `${count(totals.tokens)} tokens`, totals.runs && { figure: "runs" }));
+      kpi("Cost", price, `${count(totals.tokens)} tokens`, totals.runs && { figure: "runs" }));
   }
 
   #handoffs({ periods, totals }) {
@@ -117,19 +122,19 @@ class Dashboard {
     return panel("Handoffs per run", { more: h("span", { class: "meta" }, "runs by the number of their handoffs; delegates count as one") }, chart("Runs by the number of their handoffs", bars(items), { heads: ["Handoffs", "Runs"], rows, label: "Handoffs per run" }));
   }
 
-  #tokens({ agents, totals }) {
+  #tokens({ agents, totals, price, prices }) {
     const spent = Object.entries(agents).filter(([, each]) => each.tokens).sort(([, a], [, b]) => b.tokens - a.tokens);
     if (!spent.length) return panel("Tokens and cost per agent", {}, quiet("Tokens appear here when a run has ended."));
     const most = spent[0][1].tokens;
     const line = ([id, each]) => h("li", { class: hueOf(id) }, named(id), level(each.tokens / most),
-      h("button", { class: "figure num", type: "button", onclick: this.#runs(`Runs of ${nameOf(id)}`, { figure: "runs", name: id }) }, count(each.tokens)), h("span", { class: "num" }, money(each.cost)));
-    const rows = spent.map(([id, each]) => [nameOf(id), count(each.input_tokens), count(each.output_tokens), count(each.tokens), money(each.cost), count(each.turns)]);
-    return panel("Tokens and cost per agent", { more: h("span", { class: "meta" }, `${count(totals.tokens)} tokens, ${money(totals.cost)}`) },
+      h("button", { class: "figure num", type: "button", onclick: this.#runs(`Runs of ${nameOf(id)}`, { figure: "runs", name: id }) }, count(each.tokens)), h("span", { class: "num" }, prices[id]));
+    const rows = spent.map(([id, each]) => [nameOf(id), count(each.input_tokens), count(each.output_tokens), count(each.tokens), prices[id], count(each.turns)]);
+    return panel("Tokens and cost per agent", { more: h("span", { class: "meta" }, `${count(totals.tokens)} tokens, ${price}`) },
       h("div", { class: "in-panel" }, h("ul", { class: "tokens" }, spent.slice(0, 12).map(line)), h("details", { class: "numbers" }, h("summary", {}, "Numbers"), scrolling("Numbers of tokens", grid({ heads: ["Agent", "Input", "Output", "Tokens", "Cost", "Model calls"], rows, label: "Tokens per agent" })))));
   }
 
   #agents({ agents }) {
-    const rows = Object.entries(agents).map(([id, each]) => [h("span", { class: "row" }, named(id)), ...this.#outcome(each, `to ${nameOf(id)}`, { receiver: id }), maybe(each.work_time.p50, ms), maybe(each.work_time.p95, ms),
+    const rows = Object.entries(agents).map(([id, each]) => [h("span", { class: "row" }, named(id)), ...this.#outcome(each, `to ${nameOf(id)}`, { receiver: id }), maybe(each.work_time.p50, ms), this.#time(each.work_time.p95, id, "work_time"),
       this.#figure(each.refused, `Handoffs of ${nameOf(id)} that were refused`, { figure: "refused", name: id }), String(each.breaker_openings)]);
     return this.#table("Agents", rows, ["Receiver", ...OUTCOME, "Work p50", "Work p95", "Refused", "Breaker"], "Agents appear here when they get handoffs.");
   }

@@ -2,7 +2,7 @@
 import { call, get, may, query } from "../api.js";
 import { chart, grid, intervals, level, spread } from "../chart.js";
 import { byId, h, icon } from "../dom.js";
-import { count, maybe, money, plural, took } from "../format.js";
+import { count, maybe, plural, took } from "../format.js";
 import { complain, frame } from "../frame.js";
 import { ask, keepFresh, panel, quiet, scrolling } from "../panel.js";
 import { avatar, hueOf, named, nameOf } from "../team.js";
@@ -11,7 +11,7 @@ const REFRESH = 15; // seconds
 const MEASURES = { success: "Resolved", tokens: "Tokens", cost: "Cost", seconds: "Time to answer" };
 const FEW = 10; // tasks below which the evidence is thin
 const measureName = (name) => MEASURES[name] ?? name;
-const SHOW = { success: (value) => `${(100 * value).toFixed(1)} %`, tokens: count, cost: money, seconds: took };
+const SHOW = { success: (value) => `${(100 * value).toFixed(1)} %`, tokens: count, seconds: took };
 const shown = (measure, value) => maybe(value, SHOW[measure] ?? ((each) => Number(each.toPrecision(3)).toLocaleString("en")));
 
 class Router {
@@ -59,7 +59,7 @@ class Router {
     const more = [h("span", { class: `pill ${decided ? "good" : ""}` }, decided ? "Clear" : "Not clear yet"), h("span", { class: "grow" }), h("span", { class: "meta" }, `${view.on}${view.agents.length ? ` of ${view.agents.map(nameOf).join(", ")}` : ""}`)];
     const sure = `${Math.round(100 * verdict.confidence)} % intervals`;
     return panel(view.name, { more }, h("p", { class: "says" }, h("b", {}, `${measureName(verdict.measure)}: `), verdict.sentence, "."), known.length > 1 && tabs,
-      others.map((variant) => this.#compared(view, variant, control.variant, sure)), scrolling(`Variants of ${view.name}`, arms(verdict)),
+      others.map((variant) => this.#compared(view, variant, control.variant, sure)), scrolling(`Variants of ${view.name}`, arms(verdict, verdict.measure === "cost" && view.prices)),
       h("p", { class: "meta foot-note" }, Object.entries(view.shares).map(([variant, share]) => `${variant} ${Math.round(100 * share)} %`).join(", "), " of the conversations. A conversation keeps its variant, by its id, also after a restart."));
   }
 
@@ -91,7 +91,7 @@ class Router {
 }
 
 function weight(each) {
-  const facts = [`${plural(each.tasks, "task")}`, each.tasks ? `${Math.round((100 * each.successes) / each.tasks)} % resolved` : "", each.seconds === null ? "" : took(each.seconds), each.cost === null ? "" : money(each.cost), each.tasks < FEW ? "too few to trust" : ""];
+  const facts = [`${plural(each.tasks, "task")}`, each.tasks ? `${Math.round((100 * each.successes) / each.tasks)} % resolved` : "", each.seconds === null ? "" : took(each.seconds), each.cost === null ? "" : each.price, each.tasks < FEW ? "too few to trust" : ""];
   return h("li", { class: hueOf(each.agent) }, avatar(each.agent, "small"), named(each.agent), level(each.worth, { low: each.low, high: each.high }), h("span", { class: "num", title: `${each.low.toFixed(2)} to ${each.high.toFixed(2)}` }, each.worth.toFixed(2)), h("span", { class: "meta" }, facts.filter(Boolean).join(", "), h("span", { class: "vh" }, `, interval ${each.low.toFixed(2)} to ${each.high.toFixed(2)}`)));
 }
 
@@ -109,11 +109,12 @@ function rowOf(verdict, variant) {
   return { label: measureName(verdict.measure), value, low: part(found.low), high: part(found.high), tone, words, percent: signed(value), shown: `${signed(value)}${ends}, ${words}` };
 }
 
-function arms({ measure, arms: found, comparisons }) {
+function arms({ measure, arms: found, comparisons }, prices) {
+  const told = (arm, end) => (prices ? prices[arm.variant][end] : shown(measure, arm[end]));
   const ends = found.filter((arm) => arm.mean !== null).flatMap(({ mean, low, high }) => [low ?? mean, high ?? mean]);
   const [least, most] = [Math.min(...ends), Math.max(...ends)];
   const ahead = new Set(comparisons.map((each) => each.better).filter(Boolean));
-  const rows = found.map((arm) => [h("span", { class: `chip ${ahead.has(arm.variant) ? "ahead" : ""}` }, arm.variant), count(arm.n), shown(measure, arm.mean), arm.low === null ? "too few" : `${shown(measure, arm.low)} to ${shown(measure, arm.high)}`, arm.mean === null ? "" : h("span", { class: ahead.has(arm.variant) ? "ahead" : "" }, spread(arm, least, most))]);
+  const rows = found.map((arm) => [h("span", { class: `chip ${ahead.has(arm.variant) ? "ahead" : ""}` }, arm.variant), count(arm.n), told(arm, "mean"), arm.low === null ? "too few" : `${told(arm, "low")} to ${told(arm, "high")}`, arm.mean === null ? "" : h("span", { class: ahead.has(arm.variant) ? "ahead" : "" }, spread(arm, least, most))]);
   return grid({ heads: ["Variant", "Conversations", measureName(measure), "Interval", ""], rows, label: "Variants" });
 }
 

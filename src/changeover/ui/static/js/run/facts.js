@@ -1,6 +1,6 @@
 // The facts of a run: who, when, how long, what it cost, and how much of its limits it used.
 import { h } from "../dom.js";
-import { day, money, took } from "../format.js";
+import { day, took } from "../format.js";
 
 export const STATUSES = { running: "Running", waiting: "Waiting", pending: "In the queue", completed: "Completed", failed: "Failed", cancelled: "Cancelled", idle: "Idle" };
 
@@ -21,7 +21,6 @@ export function factsOf({ film, spans, outcomes, drawing }, now) {
   const usage = of("model_replied").map(({ data }) => data.usage).filter(Boolean);
   const edges = drawing.edges.filter(({ handoff, state }) => handoff && state !== "offered");
   const times = edges.filter(({ seconds, bad }) => seconds !== null && !bad).map(({ seconds }) => seconds);
-  const costs = outcomes.map(({ cost }) => cost);
   return {
     user: of("user_spoke").find(({ data }) => data.user)?.data.user ?? "",
     began: events[0]?.at,
@@ -31,7 +30,7 @@ export function factsOf({ film, spans, outcomes, drawing }, now) {
     rejected: drawing.edges.filter(({ bad }) => bad).length,
     agents: new Set(drawing.hops.filter(({ ghost }) => !ghost).map(({ agent }) => agent)).size,
     tokens: usage.reduce((sum, each) => sum + (each.input_tokens ?? 0) + (each.output_tokens ?? 0), 0),
-    cost: costs.length && costs.every((each) => each !== null) ? costs.reduce((a, b) => a + b, 0) : null,
+    price: outcomes.at(-1)?.price ?? "",
     latency: times.length ? times.reduce((a, b) => a + b, 0) / times.length : null,
     errors: spans.filter(({ bad, kind }) => bad && kind !== "handoffs").length,
     runs: outcomes.length,
@@ -65,7 +64,7 @@ export function showFacts(box, page) {
     found.rejected > 0 && fact("Failed handoffs", String(found.rejected)),
     fact("Agents", String(found.agents)),
     fact("Tokens", found.tokens.toLocaleString("en")),
-    fact("Cost", money(found.cost), found.cost === null ? { class: "text" } : {}),
+    found.price && fact("Cost", found.price),
     found.latency !== null && fact("Handoff latency", `${took(found.latency)} avg`),
     found.errors > 0 && fact("Errors", String(found.errors)),
     limits.length > 0 && h("div", { class: "limits" }, h("dt", {}, found.runs > 1 ? "Limits of the last run" : "Limits"), h("dd", {}, limits.map(({ name, used, of }) => h("span", { class: used >= of ? "bad" : "" }, `${used.toLocaleString("en")} of ${of.toLocaleString("en")} ${name}`)))),

@@ -1,7 +1,7 @@
 // The inspector: a handoff, a model turn or a tool call in full, beside the chain.
 import { inPath, may, post } from "../api.js";
 import { byId, h, icon } from "../dom.js";
-import { cut, money, plural, took, value } from "../format.js";
+import { cut, plural, took, value } from "../format.js";
 import { avatar, named, nameOf } from "../team.js";
 import { promptOf } from "./prompt.js";
 
@@ -66,7 +66,7 @@ export class Inspector {
       thinking && section("Thoughts", text(thinking)),
       said && section("Reply", text(said)),
       calls.length > 0 && section(plural(calls.length, "call"), calls.map(({ name, args = {} }) => h("div", { class: "call" }, h("b", { class: "mono" }, h("bdi", {}, name)), pairs(Object.entries(args))))),
-      usage && section("Tokens", pairs([["read", usage.input_tokens ?? 0], ["written", usage.output_tokens ?? 0], ["cost", money(usage.cost)]])),
+      usage && section("Tokens", pairs([["read", usage.input_tokens ?? 0], ["written", usage.output_tokens ?? 0], ["cost in USD", usage.cost]])),
       ["model_replied", "model_failed"].includes(event.type) && promptOf(event),
     ];
   }
