@@ -133,10 +133,10 @@ async def test_an_older_store_gets_the_limits_that_its_logs_say_were_reached(bar
     upgrade.run_migrations(engine, "0004")
     steps = LimitFault("max_turns", 1)
     events: dict[str, Events] = {
-        "asked": [Started(team="t"), LimitReached("max_handoffs", 3, spent=3)],
-        "failed": [Started(team="t"), RunFailed(0, steps)],
-        "stopped": [RunStopped(0, steps)],
-        "fine": [Started(team="t"), UserSpoke('the "limit" of my card')],
+        "asked": (Started(team="t"), LimitReached("max_handoffs", 3, spent=3)),
+        "failed": (Started(team="t"), RunFailed(0, steps)),
+        "stopped": (RunStopped(0, steps),),
+        "fine": (Started(team="t"), UserSpoke('the "limit" of my card')),
     }
     names = "id, root, status, agent, position, seq, turns, handoffs, tokens, agents, created_at, updated_at"
     for number, (id, each) in enumerate(events.items(), 1):

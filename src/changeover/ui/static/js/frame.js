@@ -67,7 +67,7 @@ export function onRequests(hear) {
 }
 
 // Ask now instead of waiting for the next look at the list: a conversation has just asked a person.
-export const lookForRequests = () => get("/approvals?limit=200").then((said) => takeRequests({ kind: "snapshot", items: said.items ?? said }), complain);
+export const lookForRequests = () => get("/approvals?limit=200").then((said) => takeRequests({ kind: "snapshot", items: said.items ?? said }));
 
 function takeRequests(frame) {
   if (frame.kind === "snapshot") requests.items = new Map(frame.items.map((each) => [each.id, each]));
@@ -88,6 +88,12 @@ export function complain(problem) {
   banner.className = problem ? "banner bad" : "banner";
   banner.textContent = words;
   banner.hidden = !words;
+}
+
+// Say in the place of what a page shows that it cannot be read.
+export function broken(box, problem, title = "The server cannot be asked", again = () => location.reload()) {
+  for (const each of document.querySelectorAll("[aria-busy]")) each.removeAttribute("aria-busy");
+  box.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, title), h("p", {}, problem.message), h("button", { class: "btn", type: "button", onclick: again }, "Try again")));
 }
 
 // The frame is ready when the page knows who looks at it and whom it shows: { who, agents }.

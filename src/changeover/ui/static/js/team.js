@@ -3,8 +3,8 @@ import { get } from "./api.js";
 import { h } from "./dom.js";
 
 let [asked, known] = [null, []];
-// The members of the team, in its order: {id, name, description, start}. Empty if the server cannot say.
-export const team = () => (asked ??= get("/agents").then((said) => (known = (said.items ?? said).filter((each) => !each.removed).map(member))).catch(() => []));
+// The members of the team, in its order: {id, name, description, start}. Empty if the role may not know them.
+export const team = () => (asked ??= get("/agents").then((said) => (known = (said.items ?? said).filter((each) => !each.removed).map(member))).catch((problem) => (problem.status === 403 ? [] : Promise.reject(problem))));
 const member = ({ id, profile, start, kind }) => ({ id, start, kind, name: profile.name ?? "", description: profile.description ?? "" });
 
 export const nameOf = (id) => known.find((each) => each.id === id)?.name || id;

@@ -2,7 +2,7 @@
 import { call, get, inPath, may, post } from "../api.js";
 import { showPrompt } from "../agents/prompt.js";
 import { byId, h, icon, root } from "../dom.js";
-import { frame } from "../frame.js";
+import { broken, frame } from "../frame.js";
 import { avatar, named, nameOf } from "../team.js";
 
 const chosen = () => decodeURIComponent(location.pathname.slice(`${root}/agents/`.length));
@@ -132,6 +132,5 @@ try {
   const { who, agents } = await frame();
   await new Agent(who, agents).load();
 } catch (problem) {
-  byId("work").removeAttribute("aria-busy");
-  byId("work").replaceChildren(h("div", { class: "nothing" }, h("h2", {}, "The agent cannot be read"), h("p", {}, problem.message), h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Try again")));
+  broken(byId("work"), problem, "The agent cannot be read");
 }

@@ -3,7 +3,7 @@ import { get, inPath, may, post } from "../api.js";
 import { bid } from "../agents/bid.js";
 import { legend, TeamMap } from "../agents/map.js";
 import { byId, h, icon, root } from "../dom.js";
-import { complain, frame, shortcut } from "../frame.js";
+import { broken, complain, frame, shortcut } from "../frame.js";
 import { plural } from "../format.js";
 import { live } from "../live.js";
 import { avatar, named, nameOf } from "../team.js";
@@ -21,7 +21,7 @@ class Agents {
     byId("actions").append(button("Export", "download", (it) => it.showExport()), ...(this.admin ? [button("Import", "upload", (it) => it.showImport(() => location.reload())), h("a", { class: "btn primary", href: link("").replace(/\/$/, "/?new") }, icon("plus", "small"), h("span", { class: "lbl" }, "New agent"))] : []));
     let begun = false;
     live.watch("declarations", (said) => {
-      if (said.kind !== "snapshot" || begun) this.load();
+      if (said.kind !== "snapshot" || begun) this.load().catch(complain);
       begun = true;
     });
   }
@@ -88,6 +88,5 @@ try {
   shortcut("/", "Find an agent", () => byId("find").focus());
   await agents.load();
 } catch (problem) {
-  byId("shelf").removeAttribute("aria-busy");
-  byId("stage").replaceChildren(h("div", { class: "nothing" }, h("h2", {}, "The team cannot be read"), h("p", {}, problem.message), h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Try again")));
+  broken(byId("stage"), problem, "The team cannot be read");
 }

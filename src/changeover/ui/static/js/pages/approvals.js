@@ -1,7 +1,7 @@
 // Approvals: the inbox of requests to people, one request with its conversation, and who decided what.
 import { get, inPath, now } from "../api.js";
 import { byId, h, icon, keyed, root } from "../dom.js";
-import { complain, frame, onRequests, shortcut } from "../frame.js";
+import { broken, complain, frame, lookForRequests, onRequests, shortcut } from "../frame.js";
 import { ago, cut, day, left } from "../format.js";
 import { consequences, decide, mayDecide, RequestForm, summaryOf } from "../request.js";
 import { avatar, hueOf, named, nameOf } from "../team.js";
@@ -23,8 +23,6 @@ class Inbox {
     this.filter = h("select", { class: "in", "aria-label": "Agent", onchange: () => this.list() }, h("option", { value: "" }, "All agents"), agents.map(({ id }) => h("option", { value: id }, nameOf(id))));
     this.several = h("div", { class: "several", hidden: true });
     this.rows = h("ul", { class: "rows" });
-    byId("mails").replaceChildren(h("div", { class: "narrow" }, this.filter), this.several, this.rows);
-    byId("mails").removeAttribute("aria-busy");
     document.addEventListener("click", (event) => this.#follow(event));
     addEventListener("popstate", () => this.go());
     onRequests((items) => this.take(items));
@@ -43,6 +41,10 @@ class Inbox {
 
   take(items) {
     const ids = new Set(items.map((each) => each.id));
+    if (!this.waiting) {
+      byId("mails").replaceChildren(h("div", { class: "narrow" }, this.filter), this.several, this.rows);
+      byId("mails").removeAttribute("aria-busy");
+    }
     const gone = this.waiting?.some((each) => !ids.has(each.id));
     this.waiting = [...items].sort((a, b) => (a.expires_at ?? Infinity) - (b.expires_at ?? Infinity) || b.requested_at - a.requested_at);
     this.picked = new Set([...this.picked].filter((each) => ids.has(each)));
@@ -219,6 +221,8 @@ try {
   shortcut("j", "Next request", () => step(1));
   shortcut("k", "Previous request", () => step(-1));
   inbox.go();
+  await lookForRequests();
 } catch (problem) {
-  byId("mails").replaceChildren(h("p", { class: "fault" }, problem.message), h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Try again"));
+  byId("mails").replaceChildren();
+  broken(byId("decide"), problem, "The requests cannot be read");
 }

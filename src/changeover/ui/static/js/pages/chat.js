@@ -2,7 +2,7 @@
 import { get, inPath, may, now, post } from "../api.js";
 import { byId, h, icon, keyed, root } from "../dom.js";
 import { apply, BUSY } from "../events.js";
-import { complain, frame, lookForRequests, onRequests, requests, shortcut } from "../frame.js";
+import { broken, complain, frame, lookForRequests, onRequests, requests, shortcut } from "../frame.js";
 import { took } from "../format.js";
 import { live } from "../live.js";
 import { markdown } from "../markdown.js";
@@ -70,7 +70,7 @@ class Chat {
 
   hear(said) {
     if (said.kind === "event") (complain(), this.take(said.event));
-    if (said.event?.type === "approval_requested") lookForRequests();
+    if (said.event?.type === "approval_requested") lookForRequests().catch(complain);
     if (said.kind === "text" || said.kind === "thinking") this.stream(said);
     else if (said.kind === "notice" && !PASSING.has(said.code)) complain({ message: said.message });
     this.draw();
@@ -233,5 +233,5 @@ try {
   await go();
   if (may(who, "operator") && matchMedia("(min-width: 721px)").matches) chat.composer.focus();
 } catch (problem) {
-  byId("log").replaceChildren(h("div", { class: "nothing" }, h("h2", {}, "The server cannot be asked"), h("p", {}, problem.message), h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Try again")));
+  broken(byId("log"), problem);
 }

@@ -3,7 +3,7 @@ import { get, may, now, post, query } from "../api.js";
 import { bars, chart, grid, level, lines } from "../chart.js";
 import { byId, h, root } from "../dom.js";
 import { count, day, maybe, percent, plural, took } from "../format.js";
-import { complain, frame } from "../frame.js";
+import { broken, complain, frame } from "../frame.js";
 import { ask, keepFresh, legend, panel, quiet, scrolling, showRuns } from "../panel.js";
 import { hueOf, named, nameOf } from "../team.js";
 
@@ -47,7 +47,9 @@ class Dashboard {
       complain();
       this.#draw(figures, breakers.items, queue);
     } catch (problem) {
-      if (asked === this.#asked) complain(problem);
+      if (asked !== this.#asked) return;
+      if (this.#seen) complain(problem);
+      else broken(byId("body"), problem);
     }
     byId("body").removeAttribute("aria-busy");
   }
@@ -82,7 +84,7 @@ class Dashboard {
     const runs = Object.values(depths).reduce((all, each) => all + each, 0);
     const made = Object.entries(depths).reduce((all, [deep, each]) => all + deep * each, 0);
     const deepest = Math.max(0, ...Object.keys(depths).map(Number));
-    const kpi = (label, value, below, wanted) => h(wanted ? "button" : "div", { class: "kpi", type: wanted && "button", onclick: wanted && this.#runs(label, wanted) }, h("span", {}, label), h("b", {}, value), h("small", {}, below));
+    const kpi = (label, value, below, wanted) => h(wanted ? "button" : "div", { class: "kpi", ...(wanted ? { type: "button", onclick: this.#runs(label, wanted) } : {}) }, h("span", {}, label), h("b", {}, value), h("small", {}, below));
     const lost = totals.failed + totals.rejected + totals.timeouts;
     return h("div", { class: "kpis whole" },
       kpi("Runs", count(runs), nonzero([totals.turns, "model call"], [totals.retries, "retry", "retries"]), runs && { figure: "depths" }),
@@ -189,5 +191,5 @@ try {
   const dashboard = new Dashboard(who);
   await keepFresh(() => dashboard.load(), REFRESH);
 } catch (problem) {
-  byId("body").replaceChildren(h("div", { class: "nothing" }, h("h2", {}, "The server cannot be asked"), h("p", {}, problem.message)));
+  broken(byId("body"), problem);
 }

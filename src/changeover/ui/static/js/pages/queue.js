@@ -3,7 +3,7 @@ import { call, get, inPath, may, now, post } from "../api.js";
 import { level } from "../chart.js";
 import { byId, h, icon, root } from "../dom.js";
 import { ago, cut, plural, took } from "../format.js";
-import { complain, frame } from "../frame.js";
+import { broken, complain, frame } from "../frame.js";
 import { live } from "../live.js";
 import { ask, field, keepFresh } from "../panel.js";
 import { avatar, hueOf, named, nameOf } from "../team.js";
@@ -48,7 +48,8 @@ class Queue {
       complain();
       this.draw();
     } catch (problem) {
-      complain(problem);
+      if (this.#seen) complain(problem);
+      else broken(byId("tickets"), problem);
     }
     byId("body").removeAttribute("aria-busy");
   }
@@ -142,5 +143,5 @@ try {
   const queue = new Queue(who, agents);
   await keepFresh(() => queue.load(), REFRESH);
 } catch (problem) {
-  byId("tickets").replaceChildren(h("div", { class: "nothing" }, h("h2", {}, "The server cannot be asked"), h("p", {}, problem.message)));
+  broken(byId("tickets"), problem);
 }

@@ -3,7 +3,7 @@ import { call, get, may, query } from "../api.js";
 import { chart, grid, intervals, level, spread } from "../chart.js";
 import { byId, h, icon } from "../dom.js";
 import { count, maybe, plural, took } from "../format.js";
-import { complain, frame } from "../frame.js";
+import { broken, complain, frame } from "../frame.js";
 import { ask, keepFresh, panel, quiet, scrolling } from "../panel.js";
 import { avatar, hueOf, named, nameOf } from "../team.js";
 
@@ -28,7 +28,8 @@ class Router {
       complain();
       this.#draw(learned, experiments);
     } catch (problem) {
-      complain(problem);
+      if (this.#seen) complain(problem);
+      else broken(byId("body"), problem);
     }
     byId("body").removeAttribute("aria-busy");
   }
@@ -123,5 +124,5 @@ try {
   const router = new Router(who);
   await keepFresh(() => router.load(), REFRESH);
 } catch (problem) {
-  byId("body").replaceChildren(h("div", { class: "nothing" }, h("h2", {}, "The server cannot be asked"), h("p", {}, problem.message)));
+  broken(byId("body"), problem);
 }

@@ -1,7 +1,7 @@
 // Runs: every conversation with the team, filtered and live.
 import { get, inPath, now, query } from "../api.js";
 import { byId, h, icon, keyed, root, s } from "../dom.js";
-import { complain, frame, shortcut } from "../frame.js";
+import { broken, complain, frame, shortcut } from "../frame.js";
 import { ago, day } from "../format.js";
 import { live } from "../live.js";
 import { avatar, named, nameOf } from "../team.js";
@@ -53,7 +53,7 @@ class Runs {
       complain();
       this.draw();
     } catch (problem) {
-      this.box.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, "The runs cannot be read"), h("p", {}, problem.message), h("button", { class: "btn", type: "button", onclick: () => this.load() }, "Try again")));
+      broken(this.box, problem, "The runs cannot be read", () => this.load());
     }
     this.box.removeAttribute("aria-busy");
   }
@@ -118,5 +118,5 @@ try {
   shortcut("/", "Search titles", () => byId("find").focus());
   await runs.load();
 } catch (problem) {
-  byId("list").replaceChildren(h("div", { class: "nothing" }, h("h2", {}, "The server cannot be asked"), h("p", {}, problem.message), h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Try again")));
+  broken(byId("list"), problem);
 }

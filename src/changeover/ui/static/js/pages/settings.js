@@ -3,7 +3,7 @@ import { BASE, call, get, may, now, post, query } from "../api.js";
 import { grid } from "../chart.js";
 import { byId, h, icon } from "../dom.js";
 import { ago, bytes, count, day, plural, took } from "../format.js";
-import { complain, frame } from "../frame.js";
+import { broken, complain, frame } from "../frame.js";
 import { ask, field, keepFresh, panel, quiet, scrolling } from "../panel.js";
 
 const REFRESH = 15; // seconds
@@ -43,7 +43,8 @@ class Settings {
       complain();
       this.#draw(version, tokens?.items, store, audit);
     } catch (problem) {
-      complain(problem);
+      if (this.#seen) complain(problem);
+      else broken(byId("body"), problem);
     }
     byId("body").removeAttribute("aria-busy");
   }
@@ -139,5 +140,5 @@ try {
   const settings = new Settings(who);
   await keepFresh(() => settings.load(), REFRESH);
 } catch (problem) {
-  byId("body").replaceChildren(h("div", { class: "nothing" }, h("h2", {}, "The server cannot be asked"), h("p", {}, problem.message)));
+  broken(byId("body"), problem);
 }

@@ -1,7 +1,7 @@
 // Tools: all tools of the team, and one of them: who declares it, who has it, what models see of it.
 import { get, inPath, may } from "../api.js";
 import { byId, h, icon, root } from "../dom.js";
-import { complain, frame, shortcut } from "../frame.js";
+import { broken, complain, frame, shortcut } from "../frame.js";
 import { live } from "../live.js";
 import { avatar, named } from "../team.js";
 import { TYPES } from "../tools/types.js";
@@ -19,7 +19,7 @@ export class Tools {
     addEventListener("beforeunload", (event) => this.editor?.dirty && event.preventDefault());
     let edition = null;
     live.watch("declarations", (said) => {
-      if (said.kind !== "snapshot" || edition) this.load();
+      if (said.kind !== "snapshot" || edition) this.load().catch(complain);
       edition = true;
     });
   }
@@ -45,12 +45,8 @@ export class Tools {
   }
 
   async load() {
-    try {
-      this.items = (await get("/tools")).items;
-      complain();
-    } catch (problem) {
-      complain(problem);
-    }
+    this.items = (await get("/tools")).items;
+    complain();
     byId("shelf").removeAttribute("aria-busy");
     this.list();
   }
@@ -123,6 +119,5 @@ try {
   await tools.load();
   await tools.show();
 } catch (problem) {
-  byId("shelf").removeAttribute("aria-busy");
-  byId("work").replaceChildren(h("div", { class: "nothing" }, h("h2", {}, "The tools cannot be read"), h("p", {}, problem.message), h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Try again")));
+  broken(byId("work"), problem, "The tools cannot be read");
 }
