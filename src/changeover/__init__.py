@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from changeover.agent.handoff import handoff as handoff
     from changeover.agent.specialist import specialist as specialist
     from changeover.bus.event import BusEvent as BusEvent
+    from changeover.bus.schedule import Emit as Emit
+    from changeover.bus.schedule import Schedule as Schedule
     from changeover.bus.subscription import Specialist as Specialist
     from changeover.bus.subscription import Subscription as Subscription
     from changeover.bus.subscription import Webhook as Webhook
@@ -69,6 +71,7 @@ _HOMES = {
     "Command": "tools.command",
     "END": "tools.command",
     "Edit": "guards.approval",
+    "Emit": "bus.schedule",
     "File": "messages",
     "Full": "handoffs.strategies",
     "Function": "agent.agent",
@@ -84,6 +87,7 @@ _HOMES = {
     "Respond": "guards.approval",
     "RunContext": "tools.run_context",
     "RunResult": "facts",
+    "Schedule": "bus.schedule",
     "Send": "tools.command",
     "Skill": "tools.skill",
     "Specialist": "bus.subscription",

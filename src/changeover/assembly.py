@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from changeover.agent.agent import Agent, Function, Member, Person
 from changeover.agent.roster import Roster, Seat, seat, tried_model
 from changeover.agent.team_faults import team_faults
+from changeover.bus.schedule import Schedule, schedule_faults
 from changeover.bus.subscription import Subscription, subscription_faults
 from changeover.documents.tool_modules import module_faults
 from changeover.engines.clock import CheckedClock, SystemClock
@@ -83,6 +84,7 @@ class Declared:
     tool_retries: int = 0
     tool_modules: Sequence[str | ModuleType] = ()
     subscriptions: Sequence[Subscription] = ()
+    schedules: Sequence[Schedule] = ()
 
 
 logger = logging.getLogger("changeover.team")
@@ -132,6 +134,7 @@ def assemble(declared: Declared, connections: Connections | None = None) -> Worl
         routing=declared.routing or Routing(),
         connections=connections,
         subscriptions=tuple(declared.subscriptions),
+        schedules=tuple(declared.schedules),
     )
 
 
@@ -164,6 +167,7 @@ def _faults(declared: Declared) -> list[str]:
         *limit_faults(declared.limits),
         *module_faults(declared.tool_modules),
         *subscription_faults(declared.subscriptions, None if declared.store is not None else ids),
+        *schedule_faults(declared.schedules, None if declared.store is not None else ids),
         *_judge_faults(declared.limits, declared.helper_model),
         *hook_faults({} if declared.hooks is None else declared.hooks),
         *telemetry_faults(declared.telemetry),

@@ -241,6 +241,10 @@ class TokenRefused(ChangeoverError):
     """A server does not accept the token of a caller, because it is unknown, has expired or was revoked."""
 
 
+class SignatureRefused(ChangeoverError):
+    """The signature of a webhook is missing, wrong, old or was used before."""
+
+
 class EngineError(ChangeoverError):
     """The base class of errors of engines and stores; the logs of conversations stay intact."""
 

@@ -15,11 +15,13 @@ from msgspec.structs import replace
 from changeover.agent.agent import Agent, Function, Member, Person
 from changeover.agent.roster import Roster
 from changeover.assembly import Declared, assemble, joined, override_of
+from changeover.bus.schedule import Schedule
 from changeover.bus.subscription import Subscription
 from changeover.conductor import Conductor, read_along
 from changeover.dispatch.bus import Bus
 from changeover.dispatch.dispatcher import LEASE as LEASED
 from changeover.dispatch.dispatcher import BusDispatcher
+from changeover.dispatch.scheduler import Schedules
 from changeover.dispatch.starter import Starter
 from changeover.engines.local import open_engine
 from changeover.errors import ConversationNotFound, HandoffTimeoutError, MisconfiguredError, UnknownAgentError
@@ -102,7 +104,8 @@ class Team(Conductor, Generic[T_co]):
     - `model_retries` and `tool_retries`: how often a call that fails is tried again; `tool(retries=…)` wins.
     - `clock`: a ManualClock() in tests. `engine` makes the engine from an `EngineSetup` (default: this process works).
     - `tool_modules`: the modules whose functions declarations in the store may name; data never names other code.
-    - `subscriptions`: Subscription(…): which events of `team.bus` start what.
+    - `subscriptions`: Subscription(…), which events of `team.bus` start what. `schedules`: Schedule(…), what starts at
+      which times.
     """
 
     def __init__(
@@ -134,6 +137,7 @@ class Team(Conductor, Generic[T_co]):
         tool_retries: int = 0,
         tool_modules: Sequence[str | ModuleType] = (),
         subscriptions: Sequence[Subscription] = (),
+        schedules: Sequence[Schedule] = (),
     ) -> None:
         self._declared = Declared(
             tuple(members) if isinstance(members, list) else members,
@@ -162,6 +166,7 @@ class Team(Conductor, Generic[T_co]):
             tool_retries=tool_retries,
             tool_modules=tuple(tool_modules) if isinstance(tool_modules, list) else tool_modules,
             subscriptions=tuple(subscriptions) if isinstance(subscriptions, list) else subscriptions,
+            schedules=tuple(schedules) if isinstance(schedules, list) else schedules,
         )
         self._set_up(assemble(self._declared))
 
@@ -179,7 +184,7 @@ class Team(Conductor, Generic[T_co]):
         self._engine = (declared.engine or open_engine)(setup)
         self._bus = Bus(self._opened, world.clock, self._engine.world, self._subscribe)
         lease = LEASED if patience is None else 3 * patience
-        starter = Starter(self._engine, world.clock)
+        starter = Starter(self._engine, self._opened, world.clock, self._bus)
         self._dispatcher = BusDispatcher(self._opened, world.clock, self._engine.world, starter, lease)
 
     def _observer(self) -> Observer | None:
@@ -278,6 +283,11 @@ class Team(Conductor, Generic[T_co]):
     def bus(self) -> Bus:
         """The event bus: publishes events, and shows what became of them."""
         return self._bus
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules, with their next runs; they can be run now, paused and resumed."""
+        return Schedules(self._opened, self.clock, self._engine.world)
 
     @property
     def declarations(self) -> Declarations:

@@ -213,7 +213,7 @@ async def test_events_are_listed_by_page_and_type_and_old_ones_are_removed(open_
         ({"type": "no spaces"}, "'no spaces' is no type of an event"),
         ({"type": "a", "data": {"x": object()}}, "the data of an event must be what JSON can hold: $.x"),
         ({"type": "a", "key": 5}, "key=5 of an event must be a printable str"),
-        ({"type": "a", "source": "x" * 300}, "of an event must be a printable str of at most 256"),
+        ({"type": "a", "source": "x" * 600}, "of an event must be a printable str of at most 512 bytes"),
     ],
 )
 async def test_what_is_no_event_is_refused(publish: dict[str, object], fault: str):

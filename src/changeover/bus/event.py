@@ -15,10 +15,10 @@ from changeover.errors import MisconfiguredError, PackageError
 from changeover.handoffs.json_value import json_copy
 from changeover.handoffs.template import BRACES, ESCAPED, quoted
 
-TYPE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-PATTERN = re.compile(r"(\*|[A-Za-z0-9_-]+)(\.(\*|[A-Za-z0-9_-]+))*")
-LONGEST = 256
-"""The most characters of a type, a source, a key or a subject."""
+TYPE = re.compile(r"[^\s.*]+(\.[^\s.*]+)*")
+PATTERN = re.compile(r"(\*|[^\s.*]+)(\.(\*|[^\s.*]+))*")
+LONGEST = 512
+"""The most bytes of a type, a source, a key or a subject: databases index them."""
 LARGEST = 1_000_000
 """The most characters that the data of an event may have as JSON."""
 
@@ -51,7 +51,7 @@ class BusEvent(Struct, frozen=True, kw_only=True):
     def view(self) -> dict[str, Any]:
         """The event as conditions and templates see it."""
         told = {"id": self.id, "type": self.type, "source": self.source, "subject": self.subject}
-        return {**self.attributes, **told, "time": self.time.isoformat(), "data": self.data}
+        return {"time": self.time.isoformat(), **self.attributes, **told, "data": self.data}
 
 
 def made_event(  # noqa: PLR0913 - the fields of an event
@@ -82,15 +82,15 @@ def made_event(  # noqa: PLR0913 - the fields of an event
 
 
 def _type_faults(type: object) -> list[str]:
-    if isinstance(type, str) and TYPE.fullmatch(type) and len(type) <= LONGEST:
+    if isinstance(type, str) and TYPE.fullmatch(type) and not _text_faults("type", type):
         return []
     return [f"{type!r} is no type of an event; give words with dots between them, such as 'security.alert'"]
 
 
 def _text_faults(name: str, text: object) -> list[str]:
-    if text is None or (isinstance(text, str) and len(text) <= LONGEST and text.isprintable()):
+    if text is None or (isinstance(text, str) and text.isprintable() and len(text.encode()) <= LONGEST):
         return []
-    return [f"{name}={text!r} of an event must be a printable str of at most {LONGEST} characters"]
+    return [f"{name}={text!r} of an event must be a printable str of at most {LONGEST} bytes"]
 
 
 def pattern_faults(pattern: object) -> list[str]:

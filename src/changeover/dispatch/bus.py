@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
 from typing import Any, TypeVar
 
+from changeover.bus.cloud_event import received
 from changeover.bus.delivery import Backlog, Delivery
 from changeover.bus.event import BusEvent, made_event
+from changeover.bus.signature import checked_signature
 from changeover.bus.subscription import Subscription
 from changeover.engines.clock import new_id
-from changeover.errors import MisconfiguredError
+from changeover.errors import MisconfiguredError, SignatureRefused
 from changeover.inputs import check_id
 from changeover.relay.ports import Clock, Log, World
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+SIGNED, NONCE = "signaturehash", "requestid"
+"""Attributes of an event that came with a signed request: a hash of the signature, and an id of the request."""
 PAGE = 100
 """How many events a list shows, unless its reader wants more."""
 
@@ -57,6 +62,30 @@ class Bus:
         world = await self._world()
         subscribers = [each.id for each in world.subscriptions if each.wants(event)]
         return await self._log().outbox.publish(world.roster.team, event, subscribers)
+
+    async def receive(self, headers: Mapping[str, str], body: bytes, *, secret: str | None = None) -> str:
+        """Publish the CloudEvent of an HTTP request with these `headers` and this `body`, in the structured or the
+        binary form, and return its id. An event that was received before, by source and id, is not published again.
+
+        With a `secret`, the request must be signed with it. Raises SignatureRefused if its signature is missing, wrong,
+        old or was used before, and MisconfiguredError if it is no CloudEvent.
+        """
+        signature = None if secret is None else checked_signature(secret, self._clock.now(), headers, body)
+        found = received(headers, body)
+        more = {} if signature is None else {SIGNED: sha256(signature.encode()).hexdigest()[:32]}
+        id = await self.publish(
+            found.type,
+            found.data,
+            key=found.key,
+            source=found.source,
+            subject=found.subject,
+            attributes={**found.attributes, **more, NONCE: (nonce := new_id())},
+        )
+        if signature is not None:
+            [stored] = await self._log().outbox.events(await self._team(), id=id)
+            if stored.attributes.get(NONCE) != nonce and stored.attributes.get(SIGNED) == more[SIGNED]:
+                raise SignatureRefused("the signature was used before")
+        return id
 
     def on(self, types: str, *, where: str = "", priority: str | int = "normal", **options: Any) -> Callable[[F], F]:
         """Declare the function below as a subscriber. It gets a BusEvent, at least once per event; `event.id` is the

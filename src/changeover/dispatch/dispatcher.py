@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from changeover.bus.subscription import Subscription
 from changeover.dispatch.consumer import PAUSE, Consumer, Handle
+from changeover.dispatch.scheduler import Scheduler, first
 from changeover.engines.clock import new_id
 from changeover.errors import StoreUnavailable
 from changeover.relay.ports import Clock, Log, World
@@ -31,7 +32,8 @@ class BusDispatcher:
     ) -> None:
         self._log, self._clock, self._world, self._handle, self._lease = log, clock, world, handle, lease
         self._consumers: dict[str, tuple[Consumer, asyncio.Task[None]]] = {}
-        self._changed = asyncio.Event()
+        self._changed, self._waking = asyncio.Event(), asyncio.Event()
+        """Set if the consumers, and the scheduler, have to look at the subscriptions and schedules again."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop on which it may run; None if the team is not open."""
         self._task: asyncio.Task[None] | None = None
@@ -44,7 +46,7 @@ class BusDispatcher:
     def look(self, world: World) -> None:
         """The subscriptions of the team may be others now."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._begin, bool(world.subscriptions))
+            self._loop.call_soon_threadsafe(self._begin, bool(world.subscriptions or world.schedules))
 
     async def stop(self) -> None:
         """End, and give back what is in hand."""
@@ -60,28 +62,23 @@ class BusDispatcher:
 
     def _begin(self, needed: bool) -> None:
         self._changed.set()
+        self._waking.set()
         if needed and self._task is None and self._loop is not None:
             self._task = asyncio.ensure_future(self._run())
 
     async def _run(self) -> None:
         by = f"{worker_name()}:{new_id()}"
-        renewing = asyncio.ensure_future(self._renew())
+        scheduler = Scheduler(self._log, self._clock)
+        jobs = (lambda: self._serve(by), self._renew, lambda: scheduler.run(self._world, self._waking))
+        tasks = [asyncio.ensure_future(_kept_up(job)) for job in jobs]
         try:
-            while True:
-                try:
-                    await self._serve(by)
-                except StoreUnavailable as error:  # it may come back
-                    logger.warning("no events are delivered for now: %s", error)
-                except Exception:  # the next attempt may succeed
-                    logger.exception("events are delivered again in %g s", PAUSE)
-                await asyncio.sleep(PAUSE)
+            await asyncio.gather(*tasks)
         finally:
-            renewing.cancel()
-            tasks = [task for _, task in self._consumers.values()]
+            tasks += [task for _, task in self._consumers.values()]
             self._consumers = {}
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(renewing, *tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, by: str) -> None:
         outbox, team = self._log().outbox, (await self._world()).roster.team
@@ -96,11 +93,11 @@ class BusDispatcher:
                 if rest.due is not None:
                     waits.append(self._clock.alarm(rest.due))
                 lapse = self._lease if rest.lapse is None else min(max(rest.lapse, 0.01), self._lease)
-                await _first(waits, lapse)
+                await first(waits, lapse)
 
     def _adopt(self, world: World, by: str) -> None:
         """Begin with new subscriptions, and end those that are gone."""
-        wanted = {each.id: each for each in world.subscriptions}
+        wanted = {each.id: each for each in (*world.subscriptions, *(each.subscription for each in world.schedules))}
         for name, (consumer, task) in list(self._consumers.items()):
             if wanted.get(name) != consumer.subscription:
                 del self._consumers[name]
@@ -121,12 +118,13 @@ class BusDispatcher:
                     await self._log().outbox.renew(tokens, self._lease)
 
 
-async def _first(waits: Sequence[Awaitable[object]], timeout: float) -> None:
-    """Wait for the first of these, at most for so many seconds."""
-    tasks = [asyncio.ensure_future(each) for each in waits]
-    try:
-        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+async def _kept_up(job: Callable[[], Awaitable[None]]) -> None:
+    """Do a job that never ends, and begin again if it fails."""
+    while True:
+        try:
+            await job()
+        except StoreUnavailable as error:  # it may come back
+            logger.warning("events wait for now: %s", error)
+        except Exception:  # the next attempt may succeed
+            logger.exception("the bus goes on in %g s", PAUSE)
+        await asyncio.sleep(PAUSE)

@@ -1,4 +1,4 @@
-"""Starter: hands an event to its subscriber: a function, an agent, a specialist."""
+"""Starter: hands an event to its subscriber: a function, an agent, a specialist, a webhook, or the bus again."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 
+from changeover.bus.cloud_event import structured
 from changeover.bus.delivery import Delivery
 from changeover.bus.event import task_of
+from changeover.bus.schedule import AFTER, Emit
+from changeover.bus.signature import signed
 from changeover.bus.subscription import Specialist, Subscription, Webhook, is_url
+from changeover.dispatch.bus import Bus
+from changeover.dispatch.consumer import PAUSE, NotYet
+from changeover.dispatch.scheduler import is_under_way
 from changeover.handoffs.package import PRIORITIES, Context, HandoffPackage, Metadata, Task
 from changeover.inputs import brokered, offered
 from changeover.relay.engine import Engine
-from changeover.relay.ports import Clock, World
+from changeover.relay.ports import Clock, Log, World
 from changeover.relay.requests import Say
+from changeover.toolkits.connections import Connections
+from changeover.toolkits.webhook import post
 
 SENDER = "bus"
 """The sender of handoffs that events start."""
@@ -22,21 +30,37 @@ SENDER = "bus"
 class Starter:
     """Starts what a subscription says. A repetition starts nothing new: the key of the delivery is that of the run."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
-        self._engine, self._clock = engine, clock
+    def __init__(self, engine: Engine, log: Callable[[], Log], clock: Clock, bus: Bus) -> None:
+        self._engine, self._log, self._clock, self._bus = engine, log, clock, bus
 
     async def __call__(self, subscription: Subscription, delivery: Delivery) -> str:
         """Hand an event to a subscriber; returns the id of the conversation that it started, if any."""
-        target = subscription.to
-        if isinstance(target, Webhook) or is_url(target):
-            raise NotImplementedError("webhooks")
-        if not isinstance(target, str | Specialist):
-            await _called(target, delivery, subscription.timeout)
-            return ""
-        world = await self._engine.world()
-        say = self._handoff(world, subscription, delivery)
-        ref = await self._engine.put(say)
-        return str(ref.conversation)
+        before = delivery.event.attributes.get(AFTER)
+        if before and await is_under_way(self._log(), delivery.team, before):
+            raise NotYet(PAUSE, "the work of the start before has not ended")
+        match subscription.to:
+            case Emit(type, data, source=source):
+                await self._bus.publish(type, data, key=delivery.key, source=source)
+            case Webhook() as webhook:
+                await self._post(webhook, delivery)
+            case str(url) if is_url(url):
+                await self._post(Webhook(url), delivery)
+            case str() | Specialist():
+                world = await self._engine.world()
+                ref = await self._engine.put(self._handoff(world, subscription, delivery))
+                return str(ref.conversation)
+            case function:
+                await _called(function, delivery, subscription.timeout)
+        return ""
+
+    async def _post(self, webhook: Webhook, delivery: Delivery) -> None:
+        connections = (await self._engine.world()).connections
+        assert isinstance(connections, Connections)
+        headers, body = structured(delivery.event, delivery.team)
+        if webhook.secret:
+            secret = connections.vault.resolve(webhook.secret)
+            headers |= signed(secret, delivery.key, self._clock.now(), headers, body)
+        await post(connections, webhook, headers, body)
 
     def _handoff(self, world: World, subscription: Subscription, delivery: Delivery) -> Say:
         target, now = subscription.to, self._clock.now()

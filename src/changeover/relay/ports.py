@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from changeover.agent.moves import UseTool
 from changeover.agent.roster import Roster, retooled
 from changeover.bus.delivery import Outbox, Timetable
+from changeover.bus.schedule import Schedule
 from changeover.bus.subscription import Subscription
 from changeover.copies import copied, copy_of
 from changeover.facts import ApprovalRequest, Share, Ticket
@@ -443,6 +444,8 @@ class World(Struct, frozen=True):
     """What the toolkits reach out with, if the team has tools that do."""
     subscriptions: tuple[Subscription, ...] = ()
     """Who gets which events of the bus."""
+    schedules: tuple[Schedule, ...] = ()
+    """What starts at times."""
     trace: Callable[[], str] | None = None
     """Gives the caller's place in a trace, in which the run begins; None without telemetry."""
 
