@@ -9,10 +9,10 @@ from itertools import islice
 from typing import Any, Literal, TypeAlias, get_args
 from zoneinfo import ZoneInfo
 
-from changeover.agent.agent import SLUG
 from changeover.bus.event import BusEvent, made_event, template_faults
 from changeover.bus.subscription import Subscription, priority_faults, target_faults
 from changeover.errors import MisconfiguredError
+from changeover.ids import SLUG
 
 Missed: TypeAlias = Literal["run_once", "skip"]
 Overlap: TypeAlias = Literal["skip", "queue"]
