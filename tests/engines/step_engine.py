@@ -278,6 +278,7 @@ class StepEngine:
         if isinstance(command, CancelChild) and (child.run or child.inbox or not child.position):
             await self.put(CancelRun(child.id, CancelRequested(by=command.by), command.opening))
         elif isinstance(command, RunChild) and not child.position:
+            await self._world.clock.sleep_until(command.not_before)
             await self.put(Say(child.id, command.spoken, "given", command.opening))
         if child.run or child.inbox:
             self._due[state.id][command.id] = command  # until the delegate has ended

@@ -10,6 +10,7 @@ from tests.stories.book import STORIES, Stage
 CANNOT: dict[str, tuple[str, ...]] = {
     "two things happen at once, or one is interrupted": (
         "a_cancellation_during_a_rollback_ends_the_run",
+        "a_cancelled_workflow_goes_on_where_it_was",
         "a_conversation_is_cancelled_after_a_transfer",
         "a_conversation_is_cancelled_during_a_delegate",
         "a_conversation_is_cancelled_during_a_function",
@@ -17,6 +18,9 @@ CANNOT: dict[str, tuple[str, ...]] = {
         "a_conversation_is_cancelled_during_a_tool",
         "a_conversation_is_cancelled_with_all_its_runs",
         "a_conversation_is_cancelled_with_all_that_work_for_it",
+        "a_failure_calls_back_the_steps_that_are_under_way",
+        "a_step_that_takes_too_long_is_called_back_and_tried_again",
+        "steps_run_at_once_where_nothing_forbids_it",
         "a_delegate_at_work_is_called_back",
         "a_delegate_is_called_back_and_its_sender_goes_on",
         "a_delegate_is_called_back_by_the_id_of_its_conversation",

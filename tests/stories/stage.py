@@ -64,7 +64,7 @@ class Stage:
         """Run a workflow in the story's one conversation, unless `conversation=` names another."""
         self._said += 1
         given = {"conversation": CONVERSATION, "key": f"say-{self._said}", **options}
-        return self._noted(self._said, team.run_workflow(workflow, inputs, **given))
+        return self._noted(self._said, self.run_flow(team, workflow, inputs, given))
 
     async def flow_error(self, kind: type[E], team: Team, workflow: str, inputs: Any = None, **options: Any) -> E:
         """Run a workflow that ends with an error of this kind."""
@@ -73,6 +73,12 @@ class Stage:
         except kind as error:
             return error
         raise AssertionError(f"expected {kind.__name__}, and got {result}")
+
+    def run_flow(
+        self, team: Team, workflow: str, inputs: Any, options: dict[str, Any]
+    ) -> Coroutine[Any, Any, RunResult]:
+        """How this stage lets a team run a workflow; another stage may read along."""
+        return team.run_workflow(workflow, inputs, **options)
 
     def run(self, team: Team, text: str, options: dict[str, Any]) -> Coroutine[Any, Any, RunResult]:
         """How this stage lets a team run; another stage may read along."""

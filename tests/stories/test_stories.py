@@ -9,7 +9,7 @@ from changeover import RunResult, Team
 from changeover.errors import ChangeoverError
 from changeover.relay.ports import Log
 from changeover.stores.memory.log import MemoryLog
-from changeover.stream import RunFinished
+from changeover.stream import RunFinished, StreamItem
 from changeover.testing import assert_valid_history
 from tests.stories.book import STORIES, STRESS, Stage, Story
 
@@ -25,7 +25,13 @@ class ReadAlong(Stage):
     """A stage on which every run is streamed, and its result is what the stream ends with."""
 
     async def run(self, team: Team, text: str, options: dict[str, Any]) -> RunResult:
-        items = [item async for item in team.stream(text, **options)]
+        return await self._last(team.stream(text, **options))
+
+    async def run_flow(self, team: Team, workflow: str, inputs: Any, options: dict[str, Any]) -> RunResult:
+        return await self._last(team.stream_workflow(workflow, inputs, **options))
+
+    async def _last(self, stream: AsyncIterator[StreamItem]) -> RunResult:
+        items = [item async for item in stream]
         assert [isinstance(item, RunFinished) for item in items] == [False] * (len(items) - 1) + [True]
         finished = items[-1]
         assert isinstance(finished, RunFinished)
