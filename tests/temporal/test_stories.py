@@ -38,6 +38,9 @@ WIDEST = (
     "an_alternative_that_a_guard_refuses_is_skipped_and_the_next_one_asked",
     "a_failed_agent_may_try_again_when_the_run_is_resumed",
     "a_receiver_that_does_not_answer_in_time_does_not_get_the_handoff",
+    "a_step_whose_condition_is_false_is_skipped_and_what_follows_runs",
+    "a_step_that_fails_for_good_has_the_steps_before_it_undone_in_reverse_order",
+    "functions_judge_and_compute_in_code",
 )
 """Stories that together have every event and every command."""
 FEW = 60
