@@ -40,6 +40,16 @@ def serve(  # noqa: PLR0913 - each is a declared option
             show_default=False,
         ),
     ] = None,
+    webhook_secret: Annotated[
+        str,
+        typer.Option(
+            "--webhook-secret",
+            metavar="SECRET",
+            envvar="CHANGEOVER_WEBHOOK_SECRET",
+            help="Webhooks may publish events if they sign them with this secret, of 20 characters or more.",
+            show_default=False,
+        ),
+    ] = "",
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -90,6 +100,7 @@ def serve(  # noqa: PLR0913 - each is a declared option
         settings = Settings(
             open_access=local and not token,
             tokens=_strong(token or []),
+            webhook_secret=_strong([webhook_secret])[0] if webhook_secret else "",
             hosts=tuple(allow_host or ()),
             origins=tuple(allow_origin or ()),
             rate=rate,
@@ -148,7 +159,7 @@ def _is_loopback(host: str) -> bool:
 
 def _strong(tokens: list[str]) -> tuple[str, ...]:
     if any(len(each) < 20 for each in tokens):
-        raise Mistake("a token needs 20 characters or more; `changeover tokens add` makes one")
+        raise Mistake("a token or secret needs 20 characters or more; `changeover tokens add` makes one")
     return tuple(tokens)
 
 

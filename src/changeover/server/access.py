@@ -73,6 +73,9 @@ class Caller(Struct, frozen=True, kw_only=True):
 OWNER = Caller(user="", role=Role.ADMIN, everything=True)
 """The caller of a server that needs no token, or that lists the token in its settings; it decides in any role."""
 
+WEBHOOK = Caller(user="webhook", role=Role.OPERATOR)
+"""The caller of a route for webhooks that shows no token: the route checks its signature."""
+
 
 class Doorkeeper:
     """Finds out who makes a request, by a bearer token or by the cookie of a page."""
@@ -92,6 +95,11 @@ class Doorkeeper:
         if self._settings.open_access:
             return OWNER
         raise unauthorized("this needs a token: send the header `Authorization: Bearer TOKEN`")
+
+    def has_to_sign(self, request: HTTPConnection) -> bool:
+        """True if a request to a route for webhooks shows no token, and the server has a secret to check it with."""
+        shown = "authorization" in request.headers or SESSION in request.cookies
+        return bool(self._settings.webhook_secret) and not shown
 
     async def holder(self, secret: str) -> Caller:
         """Who holds this token; raises Problem if it is not valid."""
@@ -230,6 +238,19 @@ ROUTES: dict[str, Role] = {
     "POST /breakers/{id}/reset": Role.OPERATOR,
     "GET /metrics": Role.VIEWER,
     "GET /metrics/runs": Role.VIEWER,
+    # events and schedules
+    "POST /bus": Role.OPERATOR,
+    "GET /bus": Role.VIEWER,
+    "POST /bus/events": Role.OPERATOR,
+    "GET /bus/events": Role.VIEWER,
+    "GET /bus/dead-letters": Role.VIEWER,
+    "POST /bus/events/{id}/resend": Role.OPERATOR,
+    "GET /bus/events/{id}": Role.VIEWER,
+    "GET /schedules": Role.VIEWER,
+    "POST /schedules/{id}/run": Role.OPERATOR,
+    "POST /schedules/{id}/pause": Role.OPERATOR,
+    "POST /schedules/{id}/resume": Role.OPERATOR,
+    "GET /schedules/{id}": Role.VIEWER,
     # declarations, tokens and the audit
     "GET /declarations": Role.VIEWER,
     "GET /declarations/{kind}/{name}/history": Role.VIEWER,

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from changeover.errors import ConversationNotFound, MisconfiguredError
 from changeover.relay.lists import ConversationRow, Paging, R
-from changeover.server.access import ROUTES, Caller, Doorkeeper, Role
+from changeover.server.access import ROUTES, WEBHOOK, Caller, Doorkeeper, Role
 from changeover.server.examples import EXAMPLES
 from changeover.server.problems import Problem
 from changeover.server.settings import API
@@ -62,10 +62,13 @@ class Resource:
         body: Any = None,
         refusals: Mapping[int, str] | None = None,
         media: Sequence[str] = (JSON,),
+        signed: bool = False,
     ) -> Callable[[F], F]:
         """Declare a route, such as "GET /agents"; KeyError if the table of routes gives it no role.
 
-        `answers` is the type of the answer, or a dict of types by status; the first is the usual one.
+        `body` is the type of the body as JSON, or a dict of types by media type. `answers` is the type of the answer,
+        or a dict of types by status; the first is the usual one. A caller without a token may call a `signed`
+        route, which checks its signature, if the server has a secret for webhooks.
         """
         method, path = route.split(" ")
         role, all_answers = ROUTES[route], answers if isinstance(answers, dict) else {200: answers}
@@ -78,7 +81,7 @@ class Resource:
                 status_code=next(iter(all_answers)),
                 responses=described(all_answers, {**REFUSALS, **(refusals or {})}, media),
                 response_model=None,
-                dependencies=[Depends(_needed(role))],
+                dependencies=[Depends(_needed(role, signed))],
                 openapi_extra=_extra(route, body),
                 operation_id=function.__name__,
             )
@@ -91,14 +94,19 @@ def _extra(route: str, body: Any) -> dict[str, Any]:
     role = ROUTES[route]
     extra: dict[str, Any] = {"x-role": role.name.lower(), "security": [] if role is Role.PUBLIC else [{"token": []}]}
     if body is not None:
-        example = {"example": EXAMPLES[route]} if route in EXAMPLES else {}
-        extra["requestBody"] = {"required": True, "content": {JSON: {"schema": SCHEMAS.reference(body), **example}}}
+        kinds = body if isinstance(body, dict) else {JSON: body}
+        content = {media: {"schema": SCHEMAS.reference(kind)} for media, kind in kinds.items()}
+        if route in EXAMPLES:
+            content[JSON]["example"] = EXAMPLES[route]
+        extra["requestBody"] = {"required": True, "content": content}
     return extra
 
 
-def _needed(role: Role) -> Callable[[Request], Any]:
+def _needed(role: Role, signed: bool) -> Callable[[Request], Any]:
     async def check(request: Request) -> None:
-        if role is not Role.PUBLIC:
+        if signed and request.app.state.doorkeeper.has_to_sign(request):
+            request.state.caller = WEBHOOK
+        elif role is not Role.PUBLIC:
             caller: Caller = await request.app.state.doorkeeper.caller(request)
             try:
                 caller.needs(role)

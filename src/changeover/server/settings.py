@@ -16,6 +16,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """True if callers without a token may do everything. Only for servers that listen on loopback."""
     tokens: tuple[str, ...] = ()
     """Admin tokens that need no entry in the store."""
+    webhook_secret: str = ""
+    """With it, webhooks may publish events without a token if they sign them with this secret."""
     hosts: tuple[str, ...] = ()
     """Host names by which clients reach the server, beside loopback names and plain addresses; "*" for all."""
     origins: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 from changeover.server.resources import (
     agents,
     approvals,
+    bus,
     contents,
     conversations,
     declarations,
@@ -19,6 +20,7 @@ from changeover.server.resources import (
     queue,
     routing,
     runs,
+    schedules,
     service,
     store,
     tasks,
@@ -30,4 +32,5 @@ from changeover.server.resources import (
 # Conversations after what has longer paths below them: their ids may contain slashes.
 MODULES = (service, docs, runs, contents, figures, live, conversations, tasks, handoffs, tickets, approvals, agents)
 BESIDE = (occurrences, queue, export, prompts, drawings, routing, drafts, declarations, exchange, tokens, tools, store)
-RESOURCES = [each.resource for each in (*MODULES, *BESIDE)]
+EVENTS = (bus, schedules)
+RESOURCES = [each.resource for each in (*MODULES, *BESIDE, *EVENTS)]

@@ -1,0 +1,69 @@
+"""BusConsole and ScheduleConsole: what the command line, the API and pages show of events and schedules, and do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from changeover.bus.views import (
+    DeadLetter,
+    EventView,
+    ScheduleView,
+    SubscriberView,
+    dead_letter,
+    event_view,
+    schedule_view,
+    subscriber_view,
+)
+from changeover.dispatch.bus import Bus
+from changeover.dispatch.scheduler import Schedules, ScheduleStatus
+
+RUNS = 5
+"""The next runs of a schedule that are shown."""
+
+
+class BusConsole:
+    """The bus of a team as its people see it."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def publish(self, type: str, data: Any, key: str, source: str, subject: str) -> str:
+        return await self._bus.publish(type, data, key=key or None, source=source or None, subject=subject or None)
+
+    async def events(self, type: str, before: str, limit: int) -> list[EventView]:
+        found = await self._bus.events(type=type, before=before, limit=limit)
+        shown = await asyncio.gather(*(self.event(each.id) for each in found))
+        return [each for each in shown if each is not None]
+
+    async def event(self, id: str) -> EventView | None:
+        found = await self._bus.event(id)
+        return event_view(found, found.deliveries) if found else None
+
+    async def dead_letters(self, limit: int) -> list[DeadLetter]:
+        return [dead_letter(each) for each in await self._bus.dead_letters(limit=limit)]
+
+    async def subscribers(self) -> list[SubscriberView]:
+        behind = {each.subscriber: each for each in await self._bus.backlog()}
+        return [subscriber_view(each, behind.get(each.id)) for each in await self._bus.subscriptions()]
+
+    async def resend(self, event: str, subscriber: str) -> int:
+        return await self._bus.resend(event, subscriber=subscriber)
+
+
+class ScheduleConsole:
+    """The schedules of a team as its people see them."""
+
+    def __init__(self, schedules: Schedules, bus: Bus) -> None:
+        self._schedules, self._bus = schedules, BusConsole(bus)
+        self.run, self.pause, self.resume = schedules.run, schedules.pause, schedules.resume
+
+    async def all(self) -> list[ScheduleView]:
+        return [await self._view(each) for each in await self._schedules.list()]
+
+    async def one(self, name: str) -> ScheduleView:
+        return await self._view(await self._schedules.show(name, runs=RUNS))
+
+    async def _view(self, status: ScheduleStatus) -> ScheduleView:
+        last = await self._bus.event(status.last_event) if status.last_event else None
+        return schedule_view(status.schedule, status.paused, status.next_runs, last)
