@@ -190,11 +190,8 @@ async def test_a_dead_letter_is_listed_and_sent_again(door: Door):
         [letter] = (await reader.get("/bus/dead-letters")).json()["items"]
         assert (letter["event"], letter["subscriber"], letter["attempts"]) == (id, "packing", 2)
         bus = (await reader.get("/bus")).json()
-        assert [(each["id"], each["kind"], each["dead"]) for each in bus["subscribers"]][1] == (
-            "packing",
-            "function",
-            1,
-        )
+        packing = bus["subscribers"][1]
+        assert (packing["id"], packing["kind"], packing["dead"]) == ("packing", "function", 1)
         assert (await reader.post(f"/bus/events/{id}/resend", json={})).status_code == 403
         LINE.set()
         answer = await client.post(f"/bus/events/{id}/resend", json={"subscriber": "packing"})

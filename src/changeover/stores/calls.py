@@ -13,6 +13,7 @@ from typing import Any, Protocol, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
+from changeover.bus.views import BusCalls, ScheduleCalls
 from changeover.errors import MisconfiguredError
 from changeover.facts import HandoffRecord
 from changeover.guards.approval import Decision
@@ -110,9 +111,11 @@ PORTS: Mapping[str, type[Any]] = {
     "trials": Tried,
     "agents": Agents,
     "breakers": Breakers,
+    "bus": BusCalls,
     "declarations": Declarations,
     "decisions": Decisions,
     "experience": Lessons,
+    "schedules": ScheduleCalls,
     "tokens": Tokens,
     "tools": ToolTests,
     "work": Work,

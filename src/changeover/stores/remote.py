@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from changeover.bus.views import BusCalls, ScheduleCalls
 from changeover.errors import ChangeoverError, MisconfiguredError, StoreUnavailable, TokenRefused
 from changeover.facts import HandoffRecord
 from changeover.relay.context_flow import ValueFlow
@@ -35,9 +36,11 @@ class RemoteStore:
         self.lists = RemoteLists(connection)
         self.agents = cast(Agents, _Port("agents", connection))
         self.breakers = cast(Breakers, _Port("breakers", connection))
+        self.bus = cast(BusCalls, _Port("bus", connection))
         self.declarations = cast(Declarations, _Port("declarations", connection))
         self.decisions = cast(Decisions, _Port("decisions", connection))
         self.experience = cast(Lessons, _Port("experience", connection))
+        self.schedules = cast(ScheduleCalls, _Port("schedules", connection))
         self.tokens = cast(Tokens, _Port("tokens", connection))
         self.tools = cast(ToolTests, _Port("tools", connection))
         self.work = cast(Work, _Port("work", connection))

@@ -121,12 +121,11 @@ async def _published(team: Team, headers: Mapping[str, str], raw: bytes, secret:
 @resource.route("GET /bus", BusView)
 async def read_bus(request: Request, team: Served, who: Who) -> Json:
     """The subscribers, how far each is behind, and the newest dead letters."""
-    console, settings = BusConsole(team.bus), request.app.state.settings
-    letters = await console.dead_letters(100)
+    bus, settings = CallersBus(team, who), request.app.state.settings
     view = BusView(
         at=team.clock.now(),
-        subscribers=await console.subscribers(),
-        dead_letters=[_letter_for(who, each) for each in letters],
+        subscribers=await bus.subscribers(),
+        dead_letters=await bus.dead_letters(100),
         signed=bool(settings.webhook_secret),
     )
     return Json(view)
@@ -135,8 +134,7 @@ async def read_bus(request: Request, team: Served, who: Who) -> Json:
 @resource.route("POST /bus/events", {201: Published}, body=NewEvent, refusals={409: "The key is taken"})
 async def publish_event(team: Served, who: Who, new: Annotated[NewEvent, body(NewEvent)], key: Key = None) -> Json:
     """Publish an event from plain JSON; with an `Idempotency-Key` once, however often it is sent."""
-    own = own_key(key, who) or ""
-    id = await BusConsole(team.bus).publish(new.type, new.data, own, new.source, new.subject)
+    id = await CallersBus(team, who).publish(new.type, new.data, key or "", new.source, new.subject)
     return Json(Published([id]), 201)
 
 
@@ -149,9 +147,8 @@ async def list_bus_events(
     cursor: Annotated[str, Query(max_length=500, description="`next` of the page before.")] = "",
 ) -> Json:
     """Events with what each subscriber did, the newest first."""
-    found = await BusConsole(team.bus).events(type, cursor, limit + 1)
-    shown = [event_for(who, each) for each in found[:limit]]
-    return Json(Page(shown, shown[-1].id if len(found) > limit else None))
+    found = await CallersBus(team, who).events(type, cursor, limit + 1)
+    return Json(Page(found[:limit], found[limit - 1].id if len(found) > limit else None))
 
 
 @resource.route("GET /bus/dead-letters", Page[DeadLetter])
@@ -159,7 +156,7 @@ async def list_dead_letters(
     team: Served, who: Who, limit: Annotated[int, Query(ge=1, le=MOST, description="The most to show.")] = 100
 ) -> Json:
     """Deliveries that failed as often as their subscriptions allow, the newest event first."""
-    return Json(Page([_letter_for(who, each) for each in await BusConsole(team.bus).dead_letters(limit)]))
+    return Json(Page(await CallersBus(team, who).dead_letters(limit)))
 
 
 @resource.route(
@@ -167,9 +164,9 @@ async def list_dead_letters(
 )
 async def resend_event(id: Id, team: Served, who: Who, wanted: Annotated[Resend, body(Resend)]) -> Json:
     """Try the dead letters of an event again, at once and with their attempts reset."""
-    await _event(team, id)
-    await audited(team, who, "bus.resend", id, {"subscriber": wanted.subscriber})
-    if not (count := await BusConsole(team.bus).resend(id, wanted.subscriber)):
+    bus = CallersBus(team, who)
+    await _event(bus, id)
+    if not (count := await bus.resend(id, wanted.subscriber)):
         raise Problem(409, f"no delivery of {id} is a dead letter", kind="not-dead")
     return Json(Resent(count))
 
@@ -177,22 +174,44 @@ async def resend_event(id: Id, team: Served, who: Who, wanted: Annotated[Resend,
 @resource.route("GET /bus/events/{id}", EventView, refusals=NOT_FOUND)
 async def read_bus_event(id: Id, team: Served, who: Who) -> Json:
     """An event with its data, and what each subscriber did with it."""
-    return Json(event_for(who, await _event(team, id)))
+    return Json(await _event(CallersBus(team, who), id))
 
 
-async def _event(team: Team, id: str) -> EventView:
-    if (found := await BusConsole(team.bus).event(id)) is None:
+async def _event(bus: CallersBus, id: str) -> EventView:
+    if (found := await bus.event(id)) is None:
         raise Problem(404, f"no event has the id {id!r}", kind="event-not-found")
     return found
 
 
+class CallersBus:
+    """The bus for one caller. Events belong to no user: a caller that sees the work of one user gets no content."""
+
+    def __init__(self, team: Team, who: Caller) -> None:
+        self._team, self._who, self._console = team, who, BusConsole(team.bus)
+        self.subscribers = self._console.subscribers
+
+    async def publish(self, type: str, data: Any, key: str, source: str, subject: str) -> str:
+        return await self._console.publish(type, data, own_key(key, self._who) or "", source, subject)
+
+    async def events(self, type: str, before: str, limit: int) -> list[EventView]:
+        return [event_for(self._who, each) for each in await self._console.events(type, before, limit)]
+
+    async def event(self, id: str) -> EventView | None:
+        found = await self._console.event(id)
+        return event_for(self._who, found) if found else None
+
+    async def dead_letters(self, limit: int) -> list[DeadLetter]:
+        found = await self._console.dead_letters(limit)
+        return found if self._who.sees_all else [replace(each, subject="", error=HIDDEN) for each in found]
+
+    async def resend(self, event: str, subscriber: str) -> int:
+        await audited(self._team, self._who, "bus.resend", event, {"subscriber": subscriber})
+        return await self._console.resend(event, subscriber)
+
+
 def event_for(who: Caller, event: EventView) -> EventView:
-    """An event for a caller. Events belong to no user: who sees the work of one user gets no content."""
+    """An event as this caller may see it."""
     if who.sees_all:
         return event
     deliveries = [replace(each, error=each.error and HIDDEN) for each in event.deliveries]
     return replace(event, data=None, key="", subject="", attributes={}, deliveries=deliveries)
-
-
-def _letter_for(who: Caller, letter: DeadLetter) -> DeadLetter:
-    return letter if who.sees_all else replace(letter, subject="", error=HIDDEN)

@@ -28,55 +28,71 @@ class ScheduleStart(Struct, frozen=True):
 @resource.route("GET /schedules", Page[ScheduleView])
 async def list_schedules(team: Served, who: Who) -> Json:
     """The schedules, each with its next run and what its last one became."""
-    return Json(Page([_view_for(who, each) for each in await _console(team).all()]))
+    return Json(Page(await CallersSchedules(team, who).all()))
 
 
 @resource.route("POST /schedules/{id}/run", {201: ScheduleStart}, refusals=NOT_FOUND)
 async def run_schedule(id: Id, team: Served, who: Who) -> Json:
     """Start a schedule now, also while it is paused; its due times stay as they are."""
-    console = await _changing(team, who, id, "run")
-    return Json(ScheduleStart(await console.run(id)), 201)
+    schedules = await _known(team, who, id)
+    return Json(ScheduleStart(await schedules.run(id)), 201)
 
 
 @resource.route("POST /schedules/{id}/pause", ScheduleView, refusals=NOT_FOUND)
 async def pause_schedule(id: Id, team: Served, who: Who) -> Json:
     """Start nothing at due times, in all processes, until it is resumed."""
-    console = await _changing(team, who, id, "pause")
-    await console.pause(id)
-    return Json(_view_for(who, await console.one(id)))
+    schedules = await _known(team, who, id)
+    await schedules.pause(id)
+    return Json(await schedules.one(id))
 
 
 @resource.route("POST /schedules/{id}/resume", ScheduleView, refusals=NOT_FOUND)
 async def resume_schedule(id: Id, team: Served, who: Who) -> Json:
     """End a pause; what was due in it is not made up for."""
-    console = await _changing(team, who, id, "resume")
-    await console.resume(id)
-    return Json(_view_for(who, await console.one(id)))
+    schedules = await _known(team, who, id)
+    await schedules.resume(id)
+    return Json(await schedules.one(id))
 
 
 @resource.route("GET /schedules/{id}", ScheduleView, refusals=NOT_FOUND)
 async def read_schedule(id: Id, team: Served, who: Who) -> Json:
     """A schedule with its next runs."""
-    await _check(team, id)
-    return Json(_view_for(who, await _console(team).one(id)))
+    schedules = await _known(team, who, id)
+    return Json(await schedules.one(id))
 
 
-async def _changing(team: Team, who: Caller, id: str, action: str) -> ScheduleConsole:
-    await _check(team, id)
-    await audited(team, who, f"schedule.{action}", id)
-    return _console(team)
-
-
-async def _check(team: Team, id: str) -> None:
+async def _known(team: Team, who: Caller, id: str) -> CallersSchedules:
+    """The schedules, if one of them is called this; raises Problem."""
     names = [each.schedule.name for each in await team.schedules.list()]
     if id not in names:
         known = ", ".join(names) or "none"
         raise Problem(404, f"no schedule is called {id!r}; this team has: {known}", kind="schedule-not-found")
+    return CallersSchedules(team, who)
 
 
-def _console(team: Team) -> ScheduleConsole:
-    return ScheduleConsole(team.schedules, team.bus)
+class CallersSchedules:
+    """The schedules for one caller, whose changes are audited."""
 
+    def __init__(self, team: Team, who: Caller) -> None:
+        self._team, self._who, self._console = team, who, ScheduleConsole(team.schedules, team.bus)
 
-def _view_for(who: Caller, schedule: ScheduleView) -> ScheduleView:
-    return replace(schedule, last=event_for(who, schedule.last)) if schedule.last else schedule
+    async def all(self) -> list[ScheduleView]:
+        return [self._shown(each) for each in await self._console.all()]
+
+    async def one(self, name: str) -> ScheduleView:
+        return self._shown(await self._console.one(name))
+
+    async def run(self, name: str) -> str:
+        await audited(self._team, self._who, "schedule.run", name)
+        return await self._console.run(name)
+
+    async def pause(self, name: str) -> None:
+        await audited(self._team, self._who, "schedule.pause", name)
+        await self._console.pause(name)
+
+    async def resume(self, name: str) -> None:
+        await audited(self._team, self._who, "schedule.resume", name)
+        await self._console.resume(name)
+
+    def _shown(self, schedule: ScheduleView) -> ScheduleView:
+        return replace(schedule, last=event_for(self._who, schedule.last)) if schedule.last else schedule

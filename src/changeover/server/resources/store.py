@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -21,7 +22,9 @@ from changeover.server.access import Caller, Role
 from changeover.server.problems import Problem
 from changeover.server.resource import Resource, Served, Who, audited
 from changeover.server.resources.approvals import decided
+from changeover.server.resources.bus import CallersBus
 from changeover.server.resources.declarations import Drafts
+from changeover.server.resources.schedules import CallersSchedules
 from changeover.server.resources.tickets import cancelled
 from changeover.server.resources.tools import ToolBench
 from changeover.stores.calls import KINDS, Listed, ListedPage, call_of
@@ -51,6 +54,12 @@ CALLS: dict[str, Role] = {
     "breakers.listed": Role.VIEWER,
     "breakers.force": Role.OPERATOR,
     "breakers.reset": Role.OPERATOR,
+    "bus.publish": Role.OPERATOR,
+    "bus.events": Role.VIEWER,
+    "bus.event": Role.VIEWER,
+    "bus.dead_letters": Role.VIEWER,
+    "bus.subscribers": Role.VIEWER,
+    "bus.resend": Role.OPERATOR,
     "declarations.listed": Role.VIEWER,
     "declarations.one": Role.VIEWER,
     "declarations.history": Role.VIEWER,
@@ -63,6 +72,11 @@ CALLS: dict[str, Role] = {
     "experience.capabilities": Role.VIEWER,
     "experience.unlearned": Role.VIEWER,
     "experience.reset": Role.ADMIN,
+    "schedules.all": Role.VIEWER,
+    "schedules.one": Role.VIEWER,
+    "schedules.run": Role.OPERATOR,
+    "schedules.pause": Role.OPERATOR,
+    "schedules.resume": Role.OPERATOR,
     "tokens.all": Role.ADMIN,
     "tokens.issue": Role.ADMIN,
     "tokens.revoke": Role.ADMIN,
@@ -77,7 +91,7 @@ ALL_USERS = frozenset({"measures", "trials", "experience", "work"})
 AUDITED = frozenset(
     {"agents.put", "agents.switch", "agents.remove", "breakers.force", "breakers.reset", "experience.reset"}
 )
-"""Calls that are audited here. The ports of tokens, declarations and tools note their changes themselves."""
+"""Calls that are audited here. Other ports note the changes of their callers themselves."""
 MOST = 10_001
 """Records of one page at most."""
 
@@ -110,21 +124,9 @@ def _subject(given: dict[str, Any]) -> str:
 
 
 def _port(name: str, team: Team, who: Caller) -> Any:
-    match name:
-        case "lists":
-            return _Reading(team, who)
-        case "work":
-            return _Work(team)
-        case "decisions":
-            return _Decisions(team, who)
-        case "declarations":
-            return Drafts(team, who)
-        case "tools":
-            return ToolBench(team, who)
-        case "measures" | "trials":
-            return getattr(team.log.lists, name)
-        case _:
-            return getattr(team.log, name)
+    if name in OF_CALLER:
+        return OF_CALLER[name](team, who)
+    return getattr(team.log.lists if name in ("measures", "trials") else team.log, name)
 
 
 class _Reading:
@@ -174,7 +176,7 @@ class _Decisions:
 class _Work:
     """Work that waits in the store of a team."""
 
-    def __init__(self, team: Team) -> None:
+    def __init__(self, team: Team, who: Caller) -> None:
         self._team = team
 
     async def unfinished(self) -> list[str]:
@@ -187,3 +189,15 @@ class _Work:
 
     async def retry(self, ticket: str) -> bool:
         return await retry(self._team.log, ticket)
+
+
+OF_CALLER: dict[str, Callable[[Team, Caller], Any]] = {
+    "bus": CallersBus,
+    "decisions": _Decisions,
+    "declarations": Drafts,
+    "lists": _Reading,
+    "schedules": CallersSchedules,
+    "tools": ToolBench,
+    "work": _Work,
+}
+"""The ports that are made for each caller; others are those of the store."""
