@@ -73,12 +73,15 @@ def test_every_call_exists_and_no_method_of_a_port_is_open_by_accident():
     assert left_out == {"agents.version", "breakers.calm", "tokens.holder", *editions}
 
 
-@pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("role", [role for role in Role if role > Role.PUBLIC])
-async def test_a_call_needs_its_role(client: Client, name: str, role: Role):
-    answer = await client.call(name, caller(role, everything=True), body=b"\xc1")
-    allowed = role >= CALLS[name] and role is not Role.WORKER
-    assert answer.status_code == (422 if allowed else 403), answer.text
+async def test_a_call_needs_its_role(client: Client, role: Role):
+    wrong = []
+    for name, needed in CALLS.items():
+        answer = await client.call(name, caller(role, everything=True), body=b"\xc1")
+        allowed = role >= needed and role is not Role.WORKER
+        if answer.status_code != (422 if allowed else 403):
+            wrong.append((name, answer.text))
+    assert wrong == []
 
 
 @pytest.mark.parametrize("kind", [each.__name__ for each in ORDERS if each is not Audited])
