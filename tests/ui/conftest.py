@@ -79,7 +79,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 class Watch:
     """What went wrong on the pages of a test."""
 
-    STATUSES = tuple(f"status of {status}" for status in (401, 404, 412, 422, 503))
+    STATUSES = tuple(f"status of {status}" for status in (401, 404, 412, 422, 502, 503))
     EXPECTED = ("WebSocket connection to", "Failed to load resource: net::ERR", *STATUSES)
     """What the browser itself reports while a server is down, or about an answer that the page shows."""
 

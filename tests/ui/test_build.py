@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 
+from changeover.documents.tool_document import TYPES
 from tests.databases import empty_file
+from tests.server.document_faults import CASES
 from tests.server.process import ADMIN, Server, started
 from tests.ui.builder import Builder, signed_in, someone_else, token
 from tests.ui.people import Person
+from tests.ui.test_safety import violations
 
+PINGS = Path(__file__).parent / "pings.py"
 TEAM = """
 agents:
   desk: {description: Answers first, tools: [handoff_to_sales], instructions: Be short.}
@@ -194,6 +201,71 @@ def test_each_fault_of_an_agent_stands_at_its_field(builder: Builder, stocked: S
     wrong(builder, cases)
     page.get_by_label("Tools", exact=True).select_option("get_order")
     expect(page.locator("#seen")).to_contain_text("get_order")
+
+
+FORMS = {"agent": "/agents/?new"} | {each: f"/tools?new={each}" for each in CASES if each in TYPES}
+HIDDEN = {"agent": {"accepts", "function", "output", "person", "checks"}, "http_api": {"max_bytes"}}
+"""Keys that a form does not show; what is wrong with them stands below it."""
+
+
+@pytest.mark.parametrize("editor", FORMS)
+def test_every_fault_of_the_library_is_shown_at_its_field(builder: Builder, stocked: Server, editor: str):
+    """The server's answers to these drafts are tested beside it; here all of them come at once."""
+    ways = ("Delegate, comes back", "Let the router choose") if editor == "handoff" else ()
+    faults = {(path, words) for _, _, path, words in CASES[editor]}
+    told = [{"path": path, "text": words} for path, words in sorted(faults)]
+    drafted = {"faults": told, "tools": [], "prompt": None}
+    builder.page.route("**/api/v1/drafts/**", lambda route: route.fulfill(json=drafted))
+    page = builder.open(FORMS[editor])
+    seen, shown = set[tuple[str, str]](), dict[str, str]()
+    for way in (None, *ways):
+        if way:
+            page.locator(".segments span", has_text=way).click()
+        builder.save()
+        expect(page.locator(".fault:visible").first).to_be_visible()
+        shown = page.evaluate(SHOWN)
+        seen |= {(path, words) for path, words in faults if path and words in shown.get(_top(path), "")}
+    below = {(path, words) for path, words in faults if _top(path) in {"", *HIDDEN.get(editor, ())}}
+    assert faults - seen == below
+    assert all(words in shown[""] for _, words in below)
+
+
+SHOWN = """() => Object.fromEntries([...document.querySelectorAll(".form > * [data-key], .editor > [data-key]")]
+  .filter(each => !each.parentElement.closest("[data-key]"))
+  .map(each => [each.dataset.key, [...each.querySelectorAll(".fault")].map(one => one.textContent).join(" ")])
+  .concat([["", document.querySelector(".rest-faults").textContent]]))"""
+"""The faults that are shown at each field, and below the form."""
+
+
+def _top(path: str) -> str:
+    return re.split(r"[.\[]", path)[0]
+
+
+def test_the_tools_of_an_mcp_server_are_discovered_on_the_page(builder: Builder, stocked: Server):
+    page = builder.open("/tools?new=mcp_server")
+    builder.fill(Name="pings")
+    page.get_by_label("Command, one argument in a line").fill("no-such-program")
+    discover = page.get_by_role("button", name="Discover its tools")
+    discover.click()
+    said = page.get_by_role("region", name="Its tools").get_by_role("status")
+    expect(said).to_contain_text("no-such-program", timeout=30_000)
+    page.get_by_label("Command, one argument in a line").fill(f"{sys.executable}\n{PINGS}")
+    discover.click()
+    expect(said).to_contain_text("It offers 1 tool.", timeout=30_000)
+    expect(said).to_contain_text("pings_ping")
+    expect(page.locator("#seen pre")).to_contain_text('"name": "pings_ping"')
+    with stocked.client() as api:
+        [noted, *_] = api.get("/audit", params={"action": "tool.discover"}).json()["items"]
+    assert noted["subject"] == "pings"
+
+
+def test_the_editors_of_what_is_saved_have_no_violation(builder: Builder, stocked: Server):
+    for path in ("/tools/get_order", "/tools/handoff_to_sales", "/agents/desk"):
+        page = builder.open(path)
+        expect(page.locator(".form")).to_be_visible()
+        page.evaluate("document.querySelectorAll('#work details').forEach(each => (each.open = true))")
+        expect(page.locator(".versions li").first).to_be_visible()
+        assert violations(page) == []
 
 
 def listed(server: Server) -> list[dict[str, object]]:

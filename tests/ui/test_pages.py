@@ -16,6 +16,7 @@ from tests.ui.people import Person
 STATIC = HERE / "static"
 WEIGHT = """['resource', 'navigation'].flatMap(kind => performance.getEntriesByType(kind))
   .filter(each => !each.name.includes('/api/')).reduce((sum, each) => sum + each.transferSize, 0)"""
+EDITORS = ["/tools?new=handoff", "/tools?new=http_api", "/agents/?new"]
 SOURCES = [*STATIC.rglob("*.js"), *(HERE / "templates").glob("*.html")]
 
 
@@ -66,10 +67,12 @@ def test_no_script_makes_elements_but_by_one_function():
     assert not any(re.search(r"\sstyle=|\son\w+=", path.read_text()) for path in (HERE / "templates").glob("*.html"))
 
 
-@pytest.mark.parametrize("path", [f"/{page.name}" for page in PAGES] + ["/runs/nowhere", "/sign-in"])
+@pytest.mark.parametrize("path", [f"/{page.name}" for page in PAGES] + ["/runs/nowhere", "/sign-in", *EDITORS])
 def test_a_page_takes_60_kb_over_the_wire(person: Person, path: str):
     page = person.open(path)
     expect(page.locator("[aria-busy]")).to_have_count(0)
+    if path in EDITORS:
+        expect(page.locator(".form")).to_be_visible()
     assert 5_000 < page.evaluate(WEIGHT) <= 60_000
 
 

@@ -71,7 +71,19 @@ def _or_function(shape: Shape, is_own: Callable[[YamlValue], bool], is_function:
     )
 
 
-MODEL_OR_VARIABLES = _or_function(VARIABLES, YamlValue.is_list, lambda value: isinstance(value, type))
+def _read_variables(value: YamlValue, scope: Scope) -> Any:
+    if value.is_list():
+        return VARIABLES.read(value, scope)
+    if not isinstance(found := FUNCTION.read(value, scope), type):
+        raise value.error(f"expected a pydantic model, and {value.text()} is of type {type(found).__name__}")
+    return found
+
+
+MODEL_OR_VARIABLES = Shape(
+    _read_variables,
+    lambda value, scope: (FUNCTION if isinstance(value, type) else VARIABLES).write(value, scope),
+    {"anyOf": [VARIABLES.schema, FUNCTION.schema]},
+)
 """A list of variables, or the import path of a pydantic model."""
 
 APPROVAL_RECORD = Record(

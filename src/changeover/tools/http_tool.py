@@ -170,7 +170,7 @@ class HttpTool(CallOptions):
         used = [*slots(self.url), *slots(self.query), *slots(self.headers), *slots(self.body)]
         for name in sorted(set(used) - known.keys()):
             yield f"uses {{{name}}}, which is not among its parameters"
-        for name in slots(urlsplit(str(self.url)).path):
+        for name in slots(_path(self.url)):
             if name in known and not known[name].required:
                 yield f"has the optional parameter {name!r} in its path; make it required, or put it into query="
 
@@ -189,6 +189,14 @@ class HttpTool(CallOptions):
         """The names of the parameters that stand nowhere in the declaration."""
         used = {*slots(self.url), *slots(self.query), *slots(self.headers), *slots(self.body)}
         return [each.name for each in self.parameters if each.name not in used]
+
+
+def _path(url: str) -> str:
+    """The path of a URL; empty if it cannot be read."""
+    try:
+        return urlsplit(url).path
+    except (ValueError, TypeError, AttributeError):
+        return ""
 
 
 def _host_faults(hosts: Sequence[str]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from msgspec import Struct
 
 from changeover.agent.roster import Seat
-from changeover.documents.agent_document import MEMBER
+from changeover.documents.agent_document import MEMBER, SKILL
 from changeover.documents.handoff_document import WAYS
 from changeover.documents.tool_document import TYPES
 from changeover.documents.yaml_value import DocumentError
@@ -36,7 +36,12 @@ UNKNOWN, UNUSABLE = "is not known here", "has an unusable name"
 """How a fault names a key that is missing, and one that no document has; and how it speaks of the name itself."""
 LITERAL = re.compile(r"has a literal (token|password|key)\b")
 """How a fault speaks of the secrets of `auth`."""
+SUBJECT = re.compile(r"^(tool|handoff|delegate|agent|skill) '[^']*':? ")
+"""How a fault begins: with the thing itself, which is no key of its document."""
+PLACE = re.compile(r"\bin its (\w+)")
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+ALIASES = {"url": "rest", "variable": "requires"}
+"""Words of faults for keys that a document calls otherwise: SQL functions over HTTP, and what agents require."""
 
 
 class Draft(Struct, frozen=True, forbid_unknown_fields=True):
@@ -147,15 +152,20 @@ def _named(text: str, name: str, keys: Sequence[str]) -> str:
         return keys[0]
     if LITERAL.search(text) and "auth" in keys:
         return "auth"
-    plain = QUOTED.sub(" ", text)
+    if (place := PLACE.search(text)) and place[1] in keys:
+        return place[1]
+    plain = QUOTED.sub(" ", SUBJECT.sub("", text))
     found = {key: match.start() for key in keys[1:] if (match := re.search(rf"\b{key}\b|\b{key.rstrip('s')}\b", plain))}
-    return min(found, key=lambda key: found[key], default="")
+    others = (key for word, key in ALIASES.items() if key in keys and re.search(rf"\b{word}\b", plain))
+    return min(found, key=lambda key: found[key], default=next(others, ""))
 
 
 def _keys(kind: Kind, document: dict[str, Any]) -> list[str]:
     """The keys of a document of this kind, after that of its name."""
     if kind == "agent":
         return ["id", *MEMBER.fields]
+    if kind == "skill":
+        return ["name", *SKILL.fields]
     if kind != "tool":
         return ["name"]
     if document.get("type") != "handoff":

@@ -30,7 +30,7 @@ export class Field {
   }
 
   frame() {
-    return h("div", { class: `entry ${this.spec.wide === false ? "half" : ""}` }, h("label", { for: this.id }, this.spec.label), this.control, this.spec.help && h("small", {}, this.spec.help), this.fault);
+    return h("div", { class: `entry ${this.spec.wide === false ? "half" : ""}`, "data-key": this.key }, h("label", { for: this.id }, this.spec.label), this.control, this.spec.help && h("small", {}, this.spec.help), this.fault);
   }
 
   read() {
@@ -57,7 +57,7 @@ export class Field {
 
 class Check extends Field {
   make() { return h("input", { type: "checkbox", id: this.id, onchange: this.tell, "aria-describedby": `${this.id}-fault` }); }
-  frame() { return h("div", { class: "entry tick" }, h("label", {}, this.control, this.spec.label), this.spec.help && h("small", {}, this.spec.help), this.fault); }
+  frame() { return h("div", { class: "entry tick", "data-key": this.key }, h("label", {}, this.control, this.spec.label), this.spec.help && h("small", {}, this.spec.help), this.fault); }
   read() { return this.control.checked ? true : this.spec.tri && this.touched ? false : undefined; }
   write(value) { this.control.checked = value === true; }
 }
@@ -155,7 +155,7 @@ class Rows extends Field {
   get rows() { return [...this.body.querySelectorAll(".vrow")]; }
   remove() { return h("button", { type: "button", class: "btn quiet square", "aria-label": "Remove this row", onclick: (event) => (event.currentTarget.closest(".vrow").remove(), this.tell()) }, icon("trash-2", "small")); }
   clear() { for (const each of this.rows) each.remove(); }
-  frame() { return h("div", { class: "entry" }, h("span", { class: "caption" }, this.spec.label), this.spec.help && h("small", {}, this.spec.help), this.control, this.fault); }
+  frame() { return h("div", { class: "entry", "data-key": this.key }, h("span", { class: "caption" }, this.spec.label), this.spec.help && h("small", {}, this.spec.help), this.control, this.fault); }
   mark(faults) {
     const rows = this.rows;
     for (const each of this.body.querySelectorAll("[aria-invalid]")) each.removeAttribute("aria-invalid");
@@ -214,7 +214,7 @@ class Part extends Field {
     this.inner = h("div", { class: "inner" }, this.fields.map((each) => each.element));
     return h("fieldset", { class: "part" }, h("legend", {}, this.switch ? h("label", { class: "row plain" }, this.switch, this.spec.label) : this.spec.label), this.spec.help && h("small", {}, this.spec.help), this.inner);
   }
-  frame() { return h("div", { class: "entry" }, this.control, this.fault); }
+  frame() { return h("div", { class: "entry", "data-key": this.key }, this.control, this.fault); }
   #show() { if (this.switch) this.inner.hidden = !this.switch.checked; }
   read() {
     if (this.switch && !this.switch.checked) return undefined;

@@ -4,8 +4,8 @@ import { confirmed } from "../build/dialog.js";
 import { Editing } from "../build/editing.js";
 import { Form } from "../build/form.js";
 import { fieldOf } from "../build/fields.js";
-import { showHistory } from "../build/history.js";
 import { byId, h, icon } from "../dom.js";
+import { plural } from "../format.js";
 import { nameOf } from "../team.js";
 import { sight, usedBy } from "./facts.js";
 import { trial } from "./trial.js";
@@ -72,7 +72,7 @@ export class ToolEditor {
     return found;
   }
 
-  #history(box) { return showHistory(box, { kind: "tool", name: this.item.name, mine: () => this.editing.document, allowed: this.page.admin, restored: (row) => this.saved(row) }); }
+  async #history(box) { return (await import("../build/history.js")).showHistory(box, { kind: "tool", name: this.item.name, mine: () => this.editing.document, allowed: this.page.admin, restored: (row) => this.saved(row) }); }
 
   // Which agents have it; an agent of the store can be given it here.
   #users() {
@@ -97,13 +97,13 @@ export class ToolEditor {
       said.replaceChildren(h("p", { class: "quiet" }, "Asking the server…"));
       try {
         const { items } = await post(`/drafts/tool/${encodeURIComponent(this.naming.read() || "_")}/discover`, { document: this.editing.document });
-        said.replaceChildren(h("p", { class: "good" }, icon("circle-check", "small"), `It offers ${items.length} tools.`), h("ul", { class: "offered" }, items.map((each) => h("li", {}, h("b", { class: "mono" }, each.name), h("span", {}, each.description)))));
+        said.replaceChildren(h("p", { class: "good" }, icon("circle-check", "small"), `It offers ${plural(items.length, "tool")}.`), h("ul", { class: "offered" }, items.map((each) => h("li", {}, h("b", { class: "mono" }, each.name), h("span", {}, each.description)))));
         sight(items);
       } catch (problem) {
         said.replaceChildren(h("p", { class: "fault" }, problem.message));
       }
     };
-    return h("section", { class: "trial", "aria-label": "Its tools" }, h("h3", {}, "Its tools"), h("p", { class: "meta" }, "This connects to the server, or starts its command, and ends it again."), h("div", { class: "acts" }, h("button", { class: "btn", type: "button", onclick: ask }, icon("plug", "small"), "Discover its tools")), said);
+    return h("section", { class: "trial", "aria-label": "Its tools" }, h("h2", {}, "Its tools"), h("p", { class: "meta" }, "This connects to the server, or starts its command, and ends it again."), h("div", { class: "acts" }, h("button", { class: "btn", type: "button", onclick: ask }, icon("plug", "small"), "Discover its tools")), said);
   }
 
   // What the Editing tells: a draft was checked, saved or changed.

@@ -13,7 +13,7 @@ export function facts(item) {
 }
 
 export function usedBy(page, item) {
-  return h("section", { class: "uses", "aria-label": "Used by" }, h("h3", {}, "Used by"), item.agents.length ? h("p", { class: "chips" }, item.agents.map((id) => page.who_has(id))) : h("p", { class: "meta" }, "No agent has it."));
+  return h("section", { class: "uses", "aria-label": "Used by" }, h("h2", {}, "Used by"), item.agents.length ? h("p", { class: "chips" }, item.agents.map((id) => page.who_has(id))) : h("p", { class: "meta" }, "No agent has it."));
 }
 
 // Exactly what models get: the server says it, nothing is composed here.

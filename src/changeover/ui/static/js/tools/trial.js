@@ -29,5 +29,5 @@ export function trial(item) {
     }
     go.disabled = false;
   }
-  return h("section", { class: "trial", "aria-label": "Try it" }, h("h3", {}, "Try it"), h("label", { for: "trial-args", class: "meta" }, "Arguments as JSON"), args, h("div", { class: "acts" }, go), said);
+  return h("section", { class: "trial", "aria-label": "Try it" }, h("h2", {}, "Try it"), h("label", { for: "trial-args", class: "meta" }, "Arguments as JSON"), args, h("div", { class: "acts" }, go), said);
 }
