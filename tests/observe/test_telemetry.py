@@ -405,6 +405,21 @@ async def test_handoffs_calls_and_tokens_are_counted_by_the_meter_of_the_program
     assert [point.value for point in found["changeover.runs"]] == [1]
 
 
+async def test_each_team_is_read_by_a_meter_that_several_teams_use(seen: Seen):
+    reader = InMemoryMetricReader()
+    telemetry = Telemetry(tracer_provider=seen.provider, meter_provider=MeterProvider(metric_readers=[reader]))
+    teams = [
+        Team([Agent("a")], name=name, model=ScriptedModel({"a": [says("Done.")] * 2}), telemetry=telemetry)
+        for name in ("desk", "shop")
+    ]
+    for team in (*teams, teams[1]):
+        await team.run("Go")
+    data: Any = await asyncio.to_thread(reader.get_metrics_data)
+    found = {metric.name: metric.data.data_points for metric in data.resource_metrics[0].scope_metrics[0].metrics}
+    appended = {point.attributes["changeover.team"]: point.value for point in found["changeover.store.appends"]}
+    assert appended == {"desk": 2, "shop": 4}
+
+
 def test_the_environment_asks_for_export(monkeypatch: pytest.MonkeyPatch):
     for name in ("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
         monkeypatch.delenv(name, raising=False)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from changeover.errors import MisconfiguredError
 from changeover.observe import semconv as names
@@ -21,13 +22,18 @@ ATTRIBUTES = {"agent": names.AGENT_ID, "sender": names.SENDER, "receiver": names
 """The attributes by the labels of readings."""
 
 
+WATCHES: WeakKeyDictionary[Any, list[Watch]] = WeakKeyDictionary()
+"""The teams that are read for each provider of meters: a meter takes an instrument of one name only once."""
+
+
 class Instruments:
     """Counts what spans tell: each figure comes from the span that has it."""
 
     def __init__(self, provider: MeterProvider | None) -> None:
         from opentelemetry import metrics
 
-        meter = self._meter = (provider or metrics.get_meter_provider()).get_meter(SCOPE)
+        self._provider = provider or metrics.get_meter_provider()
+        meter = self._meter = self._provider.get_meter(SCOPE)
         self._runs = meter.create_counter(names.RUNS_METRIC, "{run}", "Runs that ended.")
         self._handoffs = meter.create_counter(names.HANDOFFS_METRIC, "{handoff}", "Handoffs that were answered.")
         self._latency = meter.create_histogram(names.LATENCY_METRIC, "s", "From the offer to the answer.")
@@ -38,12 +44,18 @@ class Instruments:
 
     def watch(self, watch: Watch) -> None:
         """Let the meter read the figures that no span has, whenever it exports."""
+        watches = WATCHES.get(self._provider)
+        if watches is None:
+            self._observe(watches := WATCHES.setdefault(self._provider, []))
+        watches[:] = [*(each for each in watches if each.alive), watch]
+
+    def _observe(self, watches: Sequence[Watch]) -> None:
         make = {"counter": self._meter.create_observable_counter, "gauge": self._meter.create_observable_gauge}
         for name, each in READINGS.items():
-            make[each.kind](f"{SCOPE}.{name}", [_observer(watch, name, each.labels)], each.unit, each.about)
+            make[each.kind](f"{SCOPE}.{name}", [_observer(watches, name, each.labels)], each.unit, each.about)
         for name, (about, unit, _) in SPREADS.items():  # no meter reads a histogram: its count and sum are counters
-            make["counter"](f"{SCOPE}.{name}.count", [_observer(watch, f"{name}.count")], "", about)
-            make["counter"](f"{SCOPE}.{name}.sum", [_observer(watch, f"{name}.sum")], unit, about)
+            make["counter"](f"{SCOPE}.{name}.count", [_observer(watches, f"{name}.count")], "", about)
+            make["counter"](f"{SCOPE}.{name}.sum", [_observer(watches, f"{name}.sum")], unit, about)
 
     def count(self, attributes: Mapping[str, Any], seconds: float, error: str) -> None:
         """Count a run, a handoff or a wait that ended."""
@@ -72,14 +84,16 @@ class Instruments:
 
 
 def _observer(
-    watch: Watch, name: str, labels: tuple[str, ...] = ()
+    watches: Sequence[Watch], name: str, labels: tuple[str, ...] = ()
 ) -> Callable[[CallbackOptions], Iterable[Observation]]:
     from opentelemetry.metrics import Observation
 
-    by = [ATTRIBUTES[label] for label in labels]
+    by = [names.TEAM, *(ATTRIBUTES[label] for label in labels)]
 
     def observe(_: CallbackOptions) -> Iterable[Observation]:
-        return [Observation(value, dict(zip(by, at, strict=True))) for at, value in watch.values(name).items()]
+        # Of teams with one name the last one counts: it may be the same team, set up again.
+        found = {(watch.team, *at): value for watch in list(watches) for at, value in watch.values(name).items()}
+        return [Observation(value, dict(zip(by, at, strict=True))) for at, value in found.items()]
 
     return observe
 

@@ -131,13 +131,23 @@ async def snapshot(log: Log, members: Collection[str], now: float) -> Snapshot:
     )
 
 
-class Watch:
-    """Reads the figures for a meter, which asks in any thread and cannot await; none while the store is away."""
+Look = Callable[[], Coroutine[Any, Any, Snapshot] | None]
+"""Reads a store; None if it is not open."""
 
-    def __init__(self, read: Callable[[], Coroutine[Any, Any, Snapshot] | None]) -> None:
-        self._read, self._lock = read, threading.Lock()
+
+class Watch:
+    """Reads the figures of a team for a meter, which asks in any thread and cannot await; none while the store is away.
+    `look` is a weak reference: a meter lives longer than a team."""
+
+    def __init__(self, team: str, look: Callable[[], Look | None]) -> None:
+        self.team, self._reference, self._lock = team, look, threading.Lock()
         self._found: dict[str, Values] = {}
         self._at = -inf
+
+    @property
+    def alive(self) -> bool:
+        """False once the team is gone."""
+        return self._reference() is not None
 
     def values(self, name: str) -> Values:
         """The figures of a reading, or of a distribution's count and sum."""
@@ -149,7 +159,8 @@ class Watch:
 
     def _look(self) -> dict[str, Values]:
         with suppress(EngineError):
-            if (reading := self._read()) is not None:
+            look = self._reference()
+            if look is not None and (reading := look()) is not None:
                 found = _awaited(reading)
                 spreads = {name: spread(found.traffic) for name, (_, _, spread) in SPREADS.items()}
                 counts: dict[str, Values] = {f"{name}.count": {(): each.count} for name, each in spreads.items()}

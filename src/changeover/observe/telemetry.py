@@ -82,8 +82,8 @@ class Tracing:
         """Writes the spans; made when it is first needed, so that the program may set its provider after the team."""
         if self._pen is None:
             self._pen = _Pen(self._settings)
-            look = WeakMethod(self._look)  # a meter lives longer than a team
-            self._pen.instruments.watch(Watch(lambda: there() if (there := look()) else None))
+            team = self._world.roster.team if self._world else ""
+            self._pen.instruments.watch(Watch(team, WeakMethod(self._look)))
         return self._pen
 
     def _look(self) -> Coroutine[Any, Any, Snapshot] | None:
