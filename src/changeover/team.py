@@ -314,13 +314,15 @@ class Team(Conductor, Generic[T_co]):
     async def graph(self, conversation: str | None = None, *, format: Format = "text") -> str:
         """A drawing of the team, or of the handoffs of a `conversation`; `format` is "text", "mermaid" or "svg".
         Raises ConversationNotFound."""
-        from changeover.observe.diagram import course_of, plan_of
+        from changeover.observe.course import course_of
+        from changeover.observe.diagram import plan_of
         from changeover.observe.svg import drawn
 
         if conversation is None:
             return drawn(plan_of(self.roster), format)
         handoffs, flows = await self.handoffs(conversation), await self.context_flow(conversation)
-        return drawn(course_of(conversation, self.roster.start, handoffs, flows), format)
+        events = await self.history(conversation)
+        return drawn(course_of(conversation, self.roster.start, handoffs, flows, events), format)
 
     def thinks(self, agent: str) -> bool:
         """True if an agent has a model; one whose tickets only other programs claim may have none."""

@@ -4,8 +4,8 @@ from itertools import combinations, pairwise
 
 import pytest
 
+from changeover.observe.course import course_of
 from changeover.observe.course_map import COLUMNS, CourseMap, course_map
-from changeover.observe.diagram import course_of
 from changeover.observe.layout import Point, Rect
 from changeover.protocol import HandoffRecord, Mode, State
 from tests.observe.test_team_map import overlap

@@ -12,6 +12,7 @@ from changeover import (
     Function,
     Member,
     Person,
+    Reject,
     RunContext,
     Team,
     Variable,
@@ -22,11 +23,10 @@ from changeover import (
 )
 from changeover.errors import ConversationNotFound
 from changeover.guards.rules import Rule
+from changeover.observe.course import Course, course_of
 from changeover.observe.diagram import (
-    Course,
     Plan,
     course_mermaid,
-    course_of,
     course_text,
     plan_of,
     team_mermaid,
@@ -310,3 +310,26 @@ def test_an_agent_that_may_ask_for_a_specialist_without_candidates_is_drawn_alon
     plan = plan_of(Team([Agent("desk", handoffs=[specialist()])], model=ScriptedModel({})).roster)
     assert team_text(plan).splitlines()[1:] == ["  └─ asks      nobody by handoff_to_specialist"]
     assert ET.fromstring(team_svg(plan)) is not None
+
+
+async def test_a_call_that_was_refused_before_an_offer_is_drawn_as_tried():
+    script = {"a": [hands_off("nobody", "Yours."), hands_off("b", "Then yours.")], "b": [says("Done.")]}
+    async with Team([Agent("a"), Agent("b")], model=ScriptedModel(script)) as team:
+        await team.run("Go", conversation="c")
+        course = course_of("c", "", await team.handoffs("c"), (), await team.history("c"))
+        drawn = (await team.graph("c")).splitlines()
+        svg, mermaid = await team.graph("c", format="svg"), await team.graph("c", format="mermaid")
+    refused, handed = course.steps
+    assert (refused.sender, refused.receiver, refused.declined, refused.broken) == ("a", "nobody", True, True)
+    assert (handed.receiver, handed.broken) == ("b", False)
+    assert drawn[3].startswith("  ├╌▶ tried nobody: not offered [refused: no agent is called 'nobody';")
+    assert "to nobody" in svg
+    assert "--x" in mermaid
+
+
+async def test_a_handoff_that_a_person_rejected_is_drawn_as_tried():
+    script = {"a": [hands_off("b", "Yours."), says("I will.")]}
+    members: list[Member] = [Agent("a", handoffs=[handoff("b", approval=True)]), Agent("b")]
+    async with Team(members, model=ScriptedModel(script), ask=lambda request: Reject("no")) as team:
+        await team.run("Go", conversation="c")
+        assert "╌▶ tried b: not offered [refused: rejected by" in await team.graph("c")

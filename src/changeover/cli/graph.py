@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from changeover.agent.roster import Roster
-    from changeover.observe.diagram import Course
+    from changeover.observe.course import Course
     from changeover.team import Team
 
 Format = Literal["text", "mermaid", "svg"]
@@ -70,13 +70,18 @@ async def _united(team: Team) -> Roster:
 
 def _course(id: str, format: Format, store: str | None) -> str:
     async def find(opened: OpenStore) -> Course | None:
-        from changeover.observe.diagram import course_of
+        from changeover.cli.options import OpenDatabase
+        from changeover.observe.course import course_of
+        from changeover.relay.history import recorded
         from changeover.relay.lists import ConversationRow
 
         found = await opened.lists.one(ConversationRow, id)
         if found is None:
             return None
-        return course_of(id, found.agent, await opened.lists.handoffs(id), await opened.lists.context_flow(id))
+        handoffs, flows = await opened.lists.handoffs(id), await opened.lists.context_flow(id)
+        # A server gives no whole log: what was refused is not drawn then.
+        events = recorded(await opened.log.tree(id)) if isinstance(opened, OpenDatabase) else ()
+        return course_of(id, found.agent, handoffs, flows, events)
 
     course = in_store(store, find)
     if course is None:

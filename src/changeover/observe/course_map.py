@@ -14,7 +14,8 @@ from textwrap import wrap
 from msgspec import Struct
 
 from changeover.ids import split_handoff
-from changeover.observe.diagram import Course, Step
+from changeover.observe.course import Course, Step
+from changeover.observe.lanes import place_stages
 from changeover.observe.layout import Point, Rect
 
 COLUMNS = 4
@@ -34,7 +35,7 @@ class Stop(Struct, eq=False):
     """A time in which an agent has the work, or would have had it."""
 
     agent: str
-    column: int
+    column: int = 0
     ghost: bool = False
     """True if the agent never got the work."""
     step: Step | None = None
@@ -99,7 +100,8 @@ class CourseMap(Struct, frozen=True):
 def course_map(course: Course) -> CourseMap:
     """The places of all boxes, labels and lines of a conversation."""
     walk = _Walk()
-    walk.follow(walk.stop(course.first, 0), course.steps)
+    walk.follow(walk.stop(course.first), course.steps)
+    walk.place()
     bottoms, height = _stack(walk.stops, walk.hops)
     router = _Router(bottoms)
     columns = min(COLUMNS, max(stop.column for stop in walk.stops) + 1)
@@ -108,53 +110,64 @@ def course_map(course: Course) -> CourseMap:
 
 
 class _Walk:
-    """Follows the handoffs of a conversation and gives each stop its column."""
+    """Follows the handoffs of a conversation, and puts its stops into stages."""
 
     def __init__(self) -> None:
         self.stops: list[Stop] = []
         self.hops: list[Hop] = []
+        self._inside: dict[Stop, list[list[Stop]]] = {}
+        """The stages behind a stop: those of its own conversation."""
 
-    def stop(self, agent: str, column: int, label: Step | str = "") -> Stop:
+    def stop(self, agent: str, label: Step | str = "") -> Stop:
         """Add a stop with the label of the arrow that leads to it."""
         if isinstance(label, Step):
-            found = Stop(agent, column, label.declined, label, tuple(_above(label)), tuple(_below(label)))
+            found = Stop(agent, 0, label.declined, label, tuple(_above(label)), tuple(_below(label)))
         else:
-            found = Stop(agent, column, above=(_short(label),) if label else ())
+            found = Stop(agent, above=(_short(label),) if label else ())
         self.stops.append(found)
         return found
 
-    def follow(self, current: Stop, steps: Sequence[Step]) -> tuple[Stop, int]:
-        """Add the stops of a conversation; gives the last one and the last column."""
-        column = current.column
+    def place(self) -> None:
+        """Give all stops their columns."""
+
+        def put(stop: Stop, column: int) -> None:
+            stop.column = column
+
+        place_stages([self.stops[:1]], lambda stop: self._inside.get(stop, ()), put)
+
+    def follow(self, first: Stop, steps: Sequence[Step]) -> Stop:
+        """Add the stops of a conversation that begins with this one; gives the last one."""
+        current, stages = first, self._inside.setdefault(first, [])
         for stage in _stages(steps):
             if stage[0].sender != current.agent:
-                current, column = self._come(current, stage[0].sender, column), column + 1
-            asked, column = self._offer(current, stage, column + 1)
+                current = self._come(current, stage[0].sender)
+                stages.append([current])
+            asked, ends = self._offer(current, stage)
+            stages.append(asked)
             if not stage[-1].delegate and not stage[-1].declined:
                 current = asked[-1]
-            elif back := [end for end, step in zip(asked, stage, strict=True) if step.delegate and not step.declined]:
-                column += 1
-                again = self.stop(current.agent, column, f"back to {current.agent}")
+            elif back := [end for end, step in zip(ends, stage, strict=True) if step.delegate and not step.declined]:
+                again = self.stop(current.agent, f"back to {current.agent}")
                 self.hops += [Hop(end, again) for end in back]
                 current = again
-        return current, column
+                stages.append([again])
+        return current
 
-    def _come(self, before: Stop, agent: str, column: int) -> Stop:
+    def _come(self, before: Stop, agent: str) -> Stop:
         """The stop of a sender that got the work by no handoff: by another message, or a rollback."""
-        stop = self.stop(agent, column + 1, f"then {agent}")
+        stop = self.stop(agent, f"then {agent}")
         self.hops.append(Hop(before, stop))
         return stop
 
-    def _offer(self, source: Stop, stage: Sequence[Step], column: int) -> tuple[list[Stop], int]:
-        """Offers that stand in one column; gives the last stop of each, and the last column."""
-        ends, last = [], column
+    def _offer(self, source: Stop, stage: Sequence[Step]) -> tuple[list[Stop], list[Stop]]:
+        """Offers that stand in one column: the stop of each, and the one with which its work ends."""
+        asked, ends = [], []
         for step in stage:
-            stop = self.stop(step.receiver, column, step)
+            stop = self.stop(step.receiver, step)
             self.hops.append(Hop(source, stop, step))
-            end, until = self.follow(stop, step.inner)
-            ends.append(end)
-            last = max(last, until)
-        return ends, last
+            asked.append(stop)
+            ends.append(self.follow(stop, step.inner))
+        return asked, ends
 
 
 def _stages(steps: Sequence[Step]) -> Iterator[list[Step]]:

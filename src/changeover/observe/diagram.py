@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile, zip_longest
 from typing import Any
 
@@ -14,15 +13,10 @@ from changeover.agent.agent import Agent, Function, Person, first_line, purpose
 from changeover.agent.moves import EVERY_DELEGATE, DelegateTo, Move, Transfer, TransferToAny, UseTool
 from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
-from changeover.facts import HandoffRecord, Mode
-from changeover.facts import State as HandoffState
 from changeover.guards.rules import Rule, VariablesAre
-from changeover.ids import child_id, split_handoff
-from changeover.relay.context_flow import ValueFlow
+from changeover.observe.course import Course, Step, one_line
 
 AFTER_APPROVAL = "after approval"
-BROKEN = (HandoffState.REJECTED, HandoffState.FAILED, HandoffState.TIMEOUT)
-"""The states of handoffs that came to nothing."""
 
 
 class Way(Struct, frozen=True):
@@ -112,89 +106,10 @@ class Plan(Struct, frozen=True):
     rules: tuple[RuleLine, ...] = ()
 
 
-class Step(Struct, frozen=True):
-    """One handoff of a conversation; a delegate's has the steps of its own conversation."""
-
-    sender: str
-    receiver: str
-    label: str
-    state: str
-    """Its state, with the reason if it failed."""
-    delegate: bool = False
-    inner: tuple[Step, ...] = ()
-    id: str = ""
-    declined: bool = False
-    """The receiver did not accept it: the task stayed with the sender."""
-    retry_of: str = ""
-    """The id of the step that was declined before."""
-    undone: bool = False
-    """It was accepted, then rolled back."""
-    broken: bool = False
-    """It came to nothing: it was refused or rejected, it failed, or its time ran out."""
-    attempt: int = 1
-    reason: str = ""
-    variables: tuple[str, ...] = ()
-    """What it carried, such as "order=7"."""
-    artifacts: tuple[str, ...] = ()
-    """The names of the artifacts that the sender made before it."""
-
-    @property
-    def whole(self) -> str:
-        """All that is known about it, in lines."""
-        lines = (
-            f"{self.sender} {'asks' if self.delegate else 'to'} {self.receiver}: {self.state}",
-            self.reason,
-            *self.variables,
-            f"artifacts: {', '.join(self.artifacts)}" if self.artifacts else "",
-        )
-        return "\n".join(line for line in lines if line)
-
-
-class Course(Struct, frozen=True):
-    """A conversation: its first agent and its handoffs."""
-
-    title: str
-    first: str
-    steps: tuple[Step, ...] = ()
-
-    @property
-    def agents(self) -> list[str]:
-        """All agents, in the order of their first appearance."""
-        names = (name for step in walk(self.steps) for name in (step.sender, step.receiver))
-        return list(dict.fromkeys([self.first, *names]))
-
-
 def plan_of(roster: Roster) -> Plan:
     """The plan of a team."""
     places = tuple(_place(id, seat, roster) for id, seat in roster.seats.items())
     return Plan(places, tuple(_rule(rule) for rule in (*roster.leads, *roster.judges)))
-
-
-def course_of(title: str, first: str, handoffs: Sequence[HandoffRecord], flows: Iterable[ValueFlow] = ()) -> Course:
-    """The course of a conversation by its handoffs and the flow of its artifacts; those of delegates are nested."""
-    within: dict[str, list[HandoffRecord]] = {}
-    for record in handoffs:
-        within.setdefault(split_handoff(record.id)[0], []).append(record)
-    own, made = within.get(title, []), _made(within, flows)
-    return Course(title, _name(own[0].sender) if own else first, tuple(_step(record, within, made) for record in own))
-
-
-def _made(within: Mapping[str, Sequence[HandoffRecord]], flows: Iterable[ValueFlow]) -> dict[str, list[str]]:
-    """The names of artifacts by the first handoff after each was set or changed, in the same conversation."""
-    found: dict[str, list[str]] = {}
-    for flow in flows:
-        for change in flow.changes if flow.kind == "artifact" else ():
-            later = (each for each in within.get(change.conversation, ()) if each.at >= change.at)
-            if change.effect != "removed" and (record := next(later, None)) is not None:
-                found.setdefault(record.id, []).append(_one_line(flow.name))
-    return found
-
-
-def walk(steps: Iterable[Step]) -> Iterator[Step]:
-    """All steps, each before those within it."""
-    for step in steps:
-        yield step
-        yield from walk(step.inner)
 
 
 def team_text(plan: Plan) -> str:
@@ -248,17 +163,17 @@ def _way_text(place: Place, way: Way) -> str:
 def _place(id: str, seat: Seat | Function | Person, roster: Roster) -> Place:
     start = id == roster.start
     if isinstance(seat, Person):
-        return Place(id, _one_line(seat.description or seat.name), start, person=True)
+        return Place(id, one_line(seat.description or seat.name), start, person=True)
     if not isinstance(seat, Seat):
-        return Place(id, _one_line(purpose(seat)), start)
+        return Place(id, one_line(purpose(seat)), start)
     agent: Agent = seat.agent
     moves = list(seat.moves.values())
     tools = tuple(_tool(move) for move in moves if isinstance(move, UseTool))
-    return Place(id, _one_line(purpose(agent)), start, tools, tuple(_ways(id, moves, roster)))
+    return Place(id, one_line(purpose(agent)), start, tools, tuple(_ways(id, moves, roster)))
 
 
 def _rule(rule: Rule) -> RuleLine:
-    return RuleLine(_one_line(rule.name), _effect(rule), described(rule.if_), tuple(rule.agents), rule.goto)
+    return RuleLine(one_line(rule.name), _effect(rule), described(rule.if_), tuple(rule.agents), rule.goto)
 
 
 def _effect(rule: Rule) -> str:
@@ -270,7 +185,7 @@ def _effect(rule: Rule) -> str:
         return f"goes to {rule.goto} {approved}".rstrip()
     if rule.end:
         return "ends the run"
-    return f"refuses handoffs ({_one_line(rule.deny)})" if rule.deny else "has a person approve handoffs"
+    return f"refuses handoffs ({one_line(rule.deny)})" if rule.deny else "has a person approve handoffs"
 
 
 def _tool(move: UseTool) -> str:
@@ -313,10 +228,10 @@ def described(condition: Callable[..., Any] | None) -> str:
     if condition is None:
         return ""
     if isinstance(condition, VariablesAre):
-        return _one_line(", ".join(f"{name} is {value}" for name, value in condition.values.items()))
+        return one_line(", ".join(f"{name} is {value}" for name, value in condition.values.items()))
     name = str(getattr(condition, "__name__", type(condition).__name__))
     about = first_line(condition.__doc__) if inspect.isroutine(condition) else ""
-    return _one_line(about).rstrip(".") or ("a condition holds" if name == "<lambda>" else name.replace("_", " "))
+    return one_line(about).rstrip(".") or ("a condition holds" if name == "<lambda>" else name.replace("_", " "))
 
 
 def _specialists(sender: str, move: ToSpecialist, roster: Roster) -> Iterator[str]:
@@ -326,58 +241,6 @@ def _specialists(sender: str, move: ToSpecialist, roster: Roster) -> Iterator[st
         takes = not isinstance(seat, Seat) or seat.agent.accepts_handoffs
         if id != sender and takes and (not move.among or id in move.among):
             yield id
-
-
-def _step(record: HandoffRecord, within: Mapping[str, Sequence[HandoffRecord]], made: Mapping[str, list[str]]) -> Step:
-    conversation, call = split_handoff(record.id)
-    inner = within.get(child_id(conversation, call), []) if record.mode is Mode.DELEGATE else []
-    artifacts = tuple(dict.fromkeys(made.get(record.id, ())))
-    return Step(
-        _name(record.sender),
-        record.receiver,
-        _label(record, within.get(conversation, []), artifacts),
-        f"{record.state}{f': {_one_line(record.error)}' if record.error else ''}",
-        record.mode is Mode.DELEGATE,
-        tuple(_step(each, within, made) for each in inner),
-        record.id,
-        declined(record),
-        record.retry_of,
-        bool(record.task_id) and record.mode is Mode.TRANSFER and record.state is HandoffState.RETURNED,
-        declined(record) or record.state in BROKEN,
-        record.attempt,
-        _one_line(record.message) or record.tool,
-        _values(record),
-        artifacts,
-    )
-
-
-def declined(record: HandoffRecord) -> bool:
-    """Whether the receiver never had the task. A person who answers at once has no task either, but accepted."""
-    taken = bool(record.task_id) or (record.mode is Mode.DELEGATE and not record.error)
-    return not taken or record.state is HandoffState.REJECTED
-
-
-def _label(record: HandoffRecord, others: Sequence[HandoffRecord], artifacts: Sequence[str]) -> str:
-    before = next((each.receiver for each in others if each.id == record.retry_of), "")
-    again = f"(try {record.attempt}{f', after {before}' if before else ''})" if record.attempt > 1 else ""
-    values, made = ", ".join(_values(record)), ", ".join(artifacts)
-    said = [_one_line(record.message) or record.tool, values and f"({values})", made and f"+ {made}", again]
-    return " ".join(part for part in said if part)
-
-
-def _values(record: HandoffRecord) -> tuple[str, ...]:
-    named = record.variables.items()
-    return tuple(_one_line(f"{name}={json.dumps(value, ensure_ascii=False)}") for name, value in named)
-
-
-def _name(sender: str) -> str:
-    """The sender in one line: a program may use any name."""
-    return _one_line(sender) or "?"
-
-
-def _one_line(text: str) -> str:
-    """A text without breaks, and without what would steer a terminal or break an XML document."""
-    return "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
 
 
 LONG = 90

@@ -7,13 +7,16 @@ column get sub-columns.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, sqrt
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from changeover.observe.chain import Chain, Edge, Hop, Strand
+from changeover.observe.chain import Chain, Edge, Hop
+
+T = TypeVar("T")
 
 MANY_HOPS = 8
 """With more hops than this the drawing is compact."""
@@ -239,25 +242,28 @@ def _beside(counts: Mapping[str, int]) -> str:
 
 def _columns(chain: Chain) -> dict[str, int]:
     """The column of each hop, by its id."""
-    begun = {strand.stages[0][0].id: strand for strand in chain.strands.values() if strand.stages}
+    begun = [strand for strand in chain.strands.values() if strand.stages]
+    inside = {strand.stages[0][0].id: strand.stages[1:] for strand in begun if chain.offer_of(strand.id) is not None}
     found: dict[str, int] = {}
-    roots = [strand for strand in chain.strands.values() if strand.stages and chain.offer_of(strand.id) is None]
-    column = 0
-    for strand in roots:
-        column += _place_strand(strand, column, begun, found)
+    roots = [stage for strand in begun if chain.offer_of(strand.id) is None for stage in strand.stages]
+    place_stages(roots, lambda hop: inside.get(hop.id, ()), lambda hop, column: found.setdefault(hop.id, column))
     return found
 
 
-def _place_strand(strand: Strand, first: int, begun: Mapping[str, Strand], found: dict[str, int]) -> int:
-    """Give the hops of a conversation their columns, from `first` on; returns how many columns it takes."""
+def place_stages(
+    stages: Iterable[Sequence[T]],
+    inside: Callable[[T], Iterable[Sequence[T]]],
+    place: Callable[[T, int], object],
+    first: int = 0,
+) -> int:
+    """Give columns to what stands in these stages, from `first` on; returns how many columns they take. What happens
+    inside an item, in the conversation of a delegate, stands in the columns behind it and before the next stage."""
     column = first
-    for stage in strand.stages:
+    for stage in stages:
         width = 1
-        for hop in stage:
-            found[hop.id] = column
-            inner = begun.get(hop.id)
-            if inner is not None and inner is not strand:
-                width = max(width, _place_strand(inner, column, begun, found))
+        for item in stage:
+            place(item, column)
+            width = max(width, 1 + place_stages(inside(item), inside, place, column + 1))
         column += width
     return column - first
 

@@ -7,10 +7,10 @@ from html import escape
 from math import dist
 from typing import Literal
 
+from changeover.observe.course import Course
 from changeover.observe.course_map import LINE as ROW
 from changeover.observe.course_map import NAME, PlacedHop, Stop, course_map
 from changeover.observe.diagram import (
-    Course,
     Place,
     Plan,
     course_mermaid,

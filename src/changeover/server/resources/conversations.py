@@ -18,7 +18,7 @@ from changeover.ids import root_of, run_id
 from changeover.inputs import message
 from changeover.messages import File
 from changeover.observe.chain import chain_of
-from changeover.observe.diagram import Course, course_of
+from changeover.observe.course import Course, course_of
 from changeover.observe.lanes import Drawing, drawing_of
 from changeover.relay.context_flow import ValueFlow
 from changeover.relay.lists import ConversationRow, MessageRow, TaskRow
@@ -285,7 +285,8 @@ async def conversation_context_flow(id: Id, team: Served, who: Who) -> Json:
 async def conversation_graph(id: Id, team: Served, who: Who, format: Format = "json") -> Response:
     """The handoffs of a conversation, drawn."""
     row = await seen(team, who, id)
-    return drawn(course_of(id, row.agent, await team.handoffs(id), await team.context_flow(id)), format)
+    handoffs, flows = await team.handoffs(id), await team.context_flow(id)
+    return drawn(course_of(id, row.agent, handoffs, flows, await team.history(id)), format)
 
 
 @resource.route("GET /conversations/{id:path}/chain", Drawing, refusals=NOT_FOUND)
