@@ -61,9 +61,9 @@ class Server:
     def _await(self) -> None:
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            ended = subprocess.run(
-                [binary(), "operator", "cluster", "health", "--address", self.address], capture_output=True, check=False
-            )
+            # A moment after the server answers, its namespace is made and known to all of its parts.
+            look = [binary(), "workflow", "count", "--namespace", "default", "--address", self.address]
+            ended = subprocess.run(look, capture_output=True, check=False)
             if ended.returncode == 0:
                 return
             time.sleep(0.1)

@@ -5,6 +5,7 @@ import os
 import random
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -50,6 +51,9 @@ async def test_conversations_end_right_though_a_worker_is_killed_every_two_secon
             held[len(nursery.notes.read())] = causes(entries)
             await asyncio.to_thread(crew.hire)
         got = {say.key: essence(result) for say, result in zip(says, await results, strict=True)}
+    begun = Counter(note.key for note in nursery.notes.read("begin"))
+    again = sum(count > 1 for count in begun.values())
+    print(f"{len(says)} conversations, {kills} kills, {len(begun)} effects, {again} of them cut short and repeated")
     assert kills > 0
     assert got == expected
     for say in says:

@@ -12,6 +12,8 @@ from changeover.errors import MisconfiguredError
 from changeover.relay.engine import Engine, EngineSetup
 from changeover.tools.secret import REFERENCE, reference_faults
 
+MOST = 900
+"""Characters of the ids of agents that a worker may serve by name: Temporal bounds the name of a worker."""
 LEAST = {"concurrency": 1, "history": 20}
 SECONDS = ("heartbeat", "task", "sticky", "leg", "unclaimed", "grace")
 
@@ -88,6 +90,8 @@ def _faults(given: Temporal) -> Iterator[str]:
     yield from _number_faults(given)
     if isinstance(given.agents, str) or not all(isinstance(each, str) for each in given.agents):
         yield f"agents={given.agents!r} is not a tuple of ids"
+    elif len(",".join(given.agents)) > MOST:
+        yield f"agents names {len(given.agents)} agents; their ids may have {MOST} characters: start several workers"
     if not isinstance(given.worker, bool):
         yield f"worker={given.worker!r} is not True or False"
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 import time
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
@@ -13,7 +15,7 @@ from typing import Any
 
 from temporalio.api.enums.v1 import PendingWorkflowTaskState, TaskQueueType, WorkflowExecutionStatus
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
-from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
@@ -31,7 +33,9 @@ CONVERSATION = SearchAttributeKey.for_keyword("ChangeoverConversation")
 RETRY = 0.5
 """Seconds before a call that did not get through is repeated; they double up to eight."""
 FRESH = 5.0
-"""Seconds for which it is believed which queues are served."""
+"""Seconds for which it is believed which agents have workers of their own."""
+SERVES = " serves "
+"""Stands before the agents in the name of a worker."""
 QUIET = 2.0
 """Seconds without news after which it is checked that a worker serves a conversation."""
 REFUSALS = (
@@ -41,6 +45,7 @@ REFUSALS = (
     RPCStatusCode.UNAUTHENTICATED,
 )
 """Errors of a call that will not pass by themselves: of its ids, the namespace or the API key."""
+RUNNING = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING
 ACTIVITY, WORKFLOW_TASK = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
 
 
@@ -67,7 +72,10 @@ class Connection:
         self._refused: dict[str, RPCError] = {}
         """Why Temporal refused the calls of conversations."""
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._served: dict[str, tuple[float, bool]] = {}
+        self._own = set[str]()
+        """Agents that have workers of their own."""
+        self._looking: asyncio.Task[None] | None = None
+        self._fresh_until = 0.0
         self._called: dict[str, float] = {}
         """When conversations were called last."""
 
@@ -165,34 +173,51 @@ class Connection:
         """The task queue of the workers that serve this agent by name."""
         return f"{self.queue}:{agent}"
 
+    def identity(self, agents: Collection[str]) -> str:
+        """The name of a worker, by which other processes know which agents it serves."""
+        return f"{os.getpid()}@{socket.gethostname()}{SERVES if agents else ''}{','.join(agents)}"
+
     async def queue_of(self, agent: str) -> str:
         """The task queue on which an agent is served: its own if a worker serves that, else the default one."""
-        own = self.own_queue(agent)
-        return own if agent and await self._is_served(own) else self.queue
+        await self.look_up()
+        return self.known_queue(agent) or self.queue
 
-    async def _is_served(self, queue: str) -> bool:
-        until, served = self._served.get(queue, (0.0, False))
-        if time.monotonic() >= until:
-            served = await self._polled(queue, ACTIVITY)
-            self._served[queue] = time.monotonic() + FRESH, served
-        return served
+    async def look_up(self) -> None:
+        """Find out which agents have workers of their own, unless that was done a short while ago. All workers poll
+        the default queue for the shells of workflows, so that their names say it."""
+        if self._looking is None or (self._looking.done() and time.monotonic() >= self._fresh_until):
+            self._looking = self._begin(self._look_up())
+        await asyncio.shield(self._looking)
+
+    async def _look_up(self) -> None:
+        names = [each.identity.partition(SERVES)[2] for each in await self._pollers(self.queue, WORKFLOW_TASK)]
+        self._own = {agent for name in names for agent in name.split(",") if agent}
+        self._fresh_until = time.monotonic() + FRESH
 
     def known_queue(self, agent: str) -> str:
         """The task queue of an agent as far as this process knows; empty if a worker has to find out."""
-        _, served = self._served.get(self.own_queue(agent), (0.0, False))
-        return self.own_queue(agent) if served else ""
+        return self.own_queue(agent) if agent in self._own else ""
 
-    async def _polled(self, queue: str, kind: TaskQueueType.ValueType) -> bool:
-        """True if a worker has asked for work in a queue within the last minutes."""
+    async def _pollers(self, queue: str, kind: TaskQueueType.ValueType) -> Sequence[PollerInfo]:
+        """The workers that have asked for work in a queue within the last minutes."""
         client = await self.client()
         request = DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
         )
-        return bool((await client.workflow_service.describe_task_queue(request)).pollers)
+        return (await client.workflow_service.describe_task_queue(request)).pollers
 
     def quiet_for(self, conversation: str) -> float:
         """Seconds since a conversation was called by this process."""
         return time.monotonic() - self._called.get(conversation, 0.0)
+
+    async def runs(self, root: str) -> bool:
+        """True if the workflow of a root conversation is under way, as far as Temporal can tell now."""
+        client = await self.client()
+        try:
+            found = (await client.get_workflow_handle(self.workflow(root)).describe()).raw_description
+        except RPCError as error:
+            return error.status is not RPCStatusCode.NOT_FOUND  # any other error may pass
+        return bool(found.workflow_execution_info.status == RUNNING)
 
     async def check(self, conversation: str, agent: str) -> bool:
         """True if the workflow of a conversation is under way; raises EngineError if no worker serves it."""
@@ -215,13 +240,12 @@ class Connection:
             each.HasField("last_started_time") for each in found.pending_activities
         ):
             await self._require(await self.queue_of(agent), ACTIVITY)
-        running = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING
-        return bool(found.workflow_execution_info.status == running)
+        return bool(found.workflow_execution_info.status == RUNNING)
 
     async def _require(self, queue: str, kind: TaskQueueType.ValueType) -> None:
         # A worker of this process may not have asked for work yet.
         own = self._settings.worker and queue == self.queue and not (kind == ACTIVITY and self._settings.agents)
-        if not own and not await self._polled(queue, kind):
+        if not own and not await self._pollers(queue, kind):
             raise EngineError(
                 f"no worker serves the task queue {queue!r} in the namespace {self._settings.namespace!r} of Temporal; "
                 "start one with `changeover worker`. The run is recorded, and begins when one comes"

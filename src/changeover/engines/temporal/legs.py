@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from changeover.engines.clock import SystemClock
 from changeover.engines.local.conversation import Conversation
@@ -14,15 +14,19 @@ from changeover.engines.temporal import Temporal
 from changeover.engines.temporal.connection import QUIET, Connection
 from changeover.engines.temporal.shell import Call, Report
 from changeover.engines.temporal.shell import Leg as Asked
-from changeover.ids import parent_of
+from changeover.ids import parent_of, root_of
 from changeover.relay.claims import End
 from changeover.relay.commands import Command, RunChild
 from changeover.relay.result import head_of
 
-AGAIN = 10.0
-"""Seconds after which a conversation that is still unfinished, and has no owner, is called."""
-SOON = 0.05
-"""Seconds after which delegates are called although the leg that gave them work is not over."""
+AGAIN, LONG = 10.0, 60.0
+"""Seconds after which a conversation that is still unfinished, and has no owner, is called: if it has no workflow, and
+in any case."""
+SOON, LATEST = 0.05, 1.6
+"""Seconds after which delegates are called although the leg that gave them work is not over: they double up to the
+second number, so that few signals call many delegates."""
+STILL = 0.02
+"""Seconds without news of a tree after which it is checked whether it waits for people."""
 
 
 class Leg:
@@ -37,6 +41,19 @@ class Leg:
         """True if the active agent is served by other workers."""
         self.below: dict[str, Call] = {}
         """Delegates that were given work and have not been called."""
+        self.pause = SOON
+
+
+@dataclass
+class Unfinished:
+    """A conversation without an owner: when it was first seen, and when it was looked at last."""
+
+    since: float
+    looked: float | None = None
+
+    def is_news(self, now: float) -> bool:
+        """True if it was seen in the last looks at the store."""
+        return self.looked is None or now - self.looked < 2 * AGAIN
 
 
 class Legs:
@@ -45,8 +62,10 @@ class Legs:
     def __init__(self, connection: Connection, settings: Temporal) -> None:
         self.connection, self._agents, self._works = connection, frozenset(settings.agents), settings.worker
         self._legs: dict[str, Leg] = {}
-        self._unfinished: dict[str, float] = {}
-        """When conversations without an owner were first seen, or last called."""
+        self._unfinished: dict[str, Unfinished] = {}
+        self._recalls: list[Call] = []
+        self._heard: dict[str, asyncio.TimerHandle] = {}
+        """Checks of trees in which other processes have recorded something."""
         self._dispatcher: Dispatcher | None = None
 
     def attach(self, dispatcher: Dispatcher) -> None:
@@ -115,7 +134,8 @@ class Legs:
             self.connection.call(call)
             return
         if not above.below:
-            self.dispatcher.loop.call_later(SOON, self._call_below, above)
+            self.dispatcher.loop.call_later(above.pause, self._call_below, above)
+            above.pause = min(LATEST, 2 * above.pause)
         above.below[state.id] = call
 
     def _call_below(self, leg: Leg) -> None:
@@ -126,19 +146,38 @@ class Legs:
             self.connection.call(replace(first, more=others))
 
     def recalled(self, conversation: str) -> bool:
-        now, seen = time.monotonic(), self._unfinished.get(conversation)
         if conversation in self._legs:
             return True
-        if seen is None:
+        now, seen = time.monotonic(), self._unfinished.setdefault(conversation, Unfinished(time.monotonic()))
+        if seen.looked is None:
             # Between two legs a conversation has no owner, which is no reason for a call unless this process opens.
-            self._unfinished = {id: at for id, at in self._unfinished.items() if now - at < 2 * AGAIN}
-            self._unfinished[conversation] = now
+            seen.looked = now
             if not self.dispatcher.recovers:
-                self.connection.call(Call(conversation, 0))
-        elif now - seen > AGAIN:
-            self._unfinished[conversation] = now
-            self.connection.call(Call(conversation))
+                self._recall(Call(conversation, 0))
+        elif now - seen.looked > AGAIN:
+            seen.looked = now
+            self._recall(Call(conversation))
         return True
+
+    def _recall(self, call: Call) -> None:
+        if not self._recalls:
+            self.dispatcher.soon(self._recall_all())
+        self._recalls.append(call)
+
+    async def _recall_all(self) -> None:
+        """Call conversations without an owner: one signal for each tree. If the workflow of a tree is under way, they
+        may only wait for a worker that has time, and are called if that takes long."""
+        await asyncio.sleep(0)
+        calls, self._recalls = self._recalls, []
+        trees, now = dict[str, list[Call]](), time.monotonic()
+        for call in calls:
+            trees.setdefault(root_of(call.conversation), []).append(call)
+        for root, (first, *others) in trees.items():
+            seen = self._unfinished.get(first.conversation)
+            late = seen is None or now - seen.since > LONG
+            if first.at == 0 or late or not await self.connection.runs(root):
+                self.connection.call(replace(first, more=others))
+        self._unfinished = {id: each for id, each in self._unfinished.items() if each.is_news(now)}
 
     def noticed(self, live: Conversation) -> None:
         above: str | None = live.state.id
@@ -148,13 +187,26 @@ class Legs:
             above = parent_of(above)
 
     async def heard(self, live: Conversation) -> None:
-        await self.dispatcher.waits.tell_if_resting(live)
+        self._tell_when_still(live)
+
+    def _tell_when_still(self, live: Conversation) -> None:
+        """Tell callers if the tree waits for people. Not with each entry: hundreds of delegates may record, and the
+        whole tree is looked at."""
+        if not live.waiters:
+            return
+        if (before := self._heard.pop(live.state.id, None)) is not None:
+            before.cancel()
+        self._heard[live.state.id] = self.dispatcher.loop.call_later(STILL, self._check_rest, live)
+
+    def _check_rest(self, live: Conversation) -> None:
+        self._heard.pop(live.state.id, None)
+        self.dispatcher.soon(self.dispatcher.waits.tell_if_resting(live))
 
     async def silent(self, live: Conversation) -> bool:
         state = live.state
         await self.dispatcher.waits.tell_if_resting(live, patient=True)
-        if state.run is None and not state.inbox:
-            return True
+        if state.parent or (state.run is None and not state.inbox):
+            return True  # the workflow knows the delegates; those that it lost are recalled
         if self.connection.quiet_for(state.id) > QUIET and not await self.connection.check(state.id, state.agent):
             self.connection.call(Call(state.id))
         return True
@@ -214,14 +266,14 @@ class Legs:
         id, dispatcher = leg.asked.conversation, self.dispatcher
         live = await dispatcher.conversations.get(id)
         live.parked.clear()
-        await self._look_up_queue(live)
+        await self.connection.look_up()
         while True:
             leg.bell.clear()
             await dispatcher.go_on_with(id)
             dispatcher.listen(live)
             while not self._is_over(live):
                 if not live.lock.locked() and dispatcher.waits.parked(live):
-                    await dispatcher.waits.tell_if_resting(live)
+                    self._tell_when_still(live)
                 await leg.bell.wait()
                 leg.bell.clear()
                 if leg.moved and not live.flight:
@@ -231,11 +283,6 @@ class Legs:
             # Another process owns it, or the store failed; or an input came in between.
             leg.moved = False
             await asyncio.sleep(min(0.25, dispatcher.patience / 4))
-
-    async def _look_up_queue(self, live: Conversation) -> None:
-        """Find out whether the agents that may come to work here have workers of their own."""
-        for agent in self.dispatcher.directory.world.roster.seats:
-            await self.connection.queue_of(agent)
 
     def _is_over(self, live: Conversation) -> bool:
         """True if this process can only wait: for people, workers, delegates, or a time that Temporal keeps."""

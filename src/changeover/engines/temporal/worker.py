@@ -56,6 +56,7 @@ class TemporalWorker:
         return Worker(
             client,
             task_queue=queue,
+            identity=self._connection.identity(given.agents),
             activities=activities,
             # The shell draws no random numbers and reads no clock but the workflow's.
             workflow_runner=UnsandboxedWorkflowRunner(),
