@@ -62,7 +62,8 @@ class Progress:
         """Its output as references read it; None unless it is done."""
         if self.status != "done":
             return None
-        return [piece.output for piece in self.pieces] if self.plan.for_each else self.pieces[0].output
+        outputs = [piece.output for piece in self.pieces]
+        return outputs if self.plan.for_each else next(iter(outputs), None)
 
     @property
     def text(self) -> str:
