@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, durable, large, models, page, queue, routing, server, telemetry, trees, ui
+from bench import core, durable, large, models, page, queue, routing, server, telemetry, trees, ui, workflows
 from bench.grid import Grid
 from bench.measure import Figure
 from bench.peers import report
@@ -25,6 +25,7 @@ BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "written": durable.bytes_written,
     "databases": durable.postgresql_beside_sqlite,
     "delegates": trees.fan_out,
+    "workflow": workflows.steps,
     **queue.BENCHES,
     "models": models.adapter,
     "routing": routing.routing,

@@ -9,12 +9,13 @@ from typing import Any, Unpack
 
 from changeover.agent.roster import Roster
 from changeover.control import Overseer
-from changeover.errors import MisconfiguredError
-from changeover.facts import RunResult, WorkflowRun
+from changeover.errors import ConversationNotFound, MisconfiguredError
+from changeover.facts import RunResult, StepReport, WorkflowRun
 from changeover.ids import run_id
 from changeover.inputs import WorkflowOptions, check_id, check_texts, started, with_workflow_options
 from changeover.relay.history import ActiveAgents
 from changeover.relay.requests import Resume, Say
+from changeover.relay.state import State
 from changeover.relay.stream import Recorded, StreamItem
 from changeover.workflows.workflow import Workflow
 
@@ -83,6 +84,18 @@ class Conductor(Overseer):
         check_texts(step=step)
         check_id(conversation=conversation, step=step)
         return await self.engine.result(Resume(conversation, step))
+
+    async def steps(self, conversation: str) -> list[StepReport]:
+        """How far each step of the workflow is that runs in a `conversation`, or ran last, in the order in which they
+        are declared. Raises ConversationNotFound, and MisconfiguredError if it is no workflow."""
+        check_id(conversation=conversation)
+        if not (entries := await self.log.read(conversation)):
+            raise ConversationNotFound(conversation)
+        state = State(conversation).fold(entries)
+        run = state.run or (state.last.run if state.last else None)
+        if run is None or run.flow is None:
+            raise MisconfiguredError(f"the last run of {conversation!r} is no workflow, so it has no steps")
+        return run.flow.report()
 
     async def _say(self, workflow: Workflow | str, inputs: Inputs, options: WorkflowOptions) -> Say:
         """The input that starts a workflow of the team."""

@@ -315,6 +315,42 @@ class WorkflowRun(Struct, frozen=True, kw_only=True, gc=False):
     run_id: str
 
 
+StepStatus: TypeAlias = Literal["pending", "running", "done", "failed", "skipped", "compensated", "cancelled"]
+"""How far a step of a workflow is; a compensated one was done and is undone."""
+
+
+class StepReport(Struct, frozen=True, kw_only=True, gc=False):
+    """How far one step of a workflow run is, and what it took."""
+
+    id: str
+    name: str
+    """For display; the id if it has no name."""
+    agent: str
+    """The id of the member that does it."""
+    after: tuple[str, ...] = ()
+    """The ids of the steps that it comes after."""
+    status: StepStatus
+    attempts: int = 0
+    """How often it was begun, all items together, and how often it was to be undone."""
+    items: int | None = None
+    """The number of its items, with `for_each`; else None."""
+    items_done: int | None = None
+    output: Any = None
+    """Its output, once it is done."""
+    error: str = ""
+    """Why it failed, or why its last attempt did."""
+    began: float | None = None
+    ended: float | None = None
+    """When it began and ended, in seconds since the epoch; None if it has not."""
+    usage: Usage = Usage()
+    """What its members and their models have spent."""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None if it has not ended."""
+        return None if self.began is None or self.ended is None else self.ended - self.began
+
+
 NoTakers: TypeAlias = Literal["return", "queue"]
 """What happens to a task that no receiver accepts: it is returned, or it waits in the queue of the best match."""
 

@@ -21,7 +21,7 @@ from tests.docs.reference_pages import MODULES, public_names
 RECORDS = {"ApprovalRequest", "Brief", "DelegateResult", "Facts", "HandoffRecord", "HandoffResult", "Handover", "Offer"}
 RECORDS |= {"Passed", "Received", "Rollback", "RunContext", "RunResult", "TicketClaim", "TicketStatus", "Tripped"}
 RECORDS |= {"Arm", "Comparison", "Standing", "Verdict", "Acceptance", "WorkflowState", "Mode", "Priority", "State"}
-RECORDS |= {"Guard", "Model", "WorkflowRun"}
+RECORDS |= {"Guard", "Model", "WorkflowRun", "StepReport"}
 """Classes that users read, inherit or compare with, and do not construct; their methods are checked all the same."""
 READ = {"changeover.errors", "changeover.events", "changeover.metrics", "changeover.models", "changeover.stream"}
 """Doors whose classes are read, too."""

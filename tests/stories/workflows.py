@@ -109,6 +109,10 @@ async def a_diamond_of_agents_meets_again(stage: Stage) -> None:
     assert (first.sender, first.receiver, first.tool, first.mode) == ("flow", "chef", "plan", "delegate")
     assert {each.state for each in result.handoff_chain} == {"RETURNED"}
     assert result.ledger.handoffs == 0
+    reports = {each.id: each for each in await team.steps(CONVERSATION)}
+    assert [*reports] == ["join", "plan", "left", "right"]
+    assert {(each.status, each.attempts, each.usage.requests) for each in reports.values()} == {("done", 1, 1)}
+    assert (reports["join"].output, reports["join"].after) == (result.output, ("left", "right"))
 
 
 @story
@@ -216,6 +220,13 @@ async def a_step_that_fails_for_good_has_the_steps_before_it_undone_in_reverse_o
     done = [each for each in stage.did if not each.startswith("tried")]
     assert done == ["booked", "paid", "undid pay with paid", "undid book with {'id': 7}"]
     assert await begun(team) == ["book", "pay", "note", "send", "send", "-pay", "-book"]
+    assert {each.id: each.status for each in await team.steps(CONVERSATION)} == {
+        "book": "compensated",
+        "pay": "compensated",
+        "note": "done",
+        "send": "failed",
+        "thank": "pending",
+    }
     [began] = await events(team, RollbackBegan)
     assert isinstance(began.fault, StepFault)
     assert len([each for each in stage.did if each.startswith("tried")]) == 2

@@ -321,8 +321,10 @@ class Run(Account):
         self.handoffs += more
         self.account(agent).handoffs += more
 
-    def take_back(self, spent: Spent) -> None:
-        """Count what a delegate spent."""
+    def take_back(self, spent: Spent, call: str) -> None:
+        """Count what the delegate of a call spent."""
+        if self.flow is not None:
+            self.flow.charge(call, spent.usage)
         before = self.below
         self.below = Spent(
             before.turns + spent.turns,

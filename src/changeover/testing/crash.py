@@ -33,6 +33,7 @@ from changeover.relay.tokens import Audit, Tokens
 from changeover.stores.memory.log import MemoryLog
 from changeover.team import Team
 from changeover.testing.effects import Effects
+from changeover.workflows.workflow import Workflow
 
 
 class PassingLog:
@@ -316,6 +317,10 @@ class Repeatable:
     def stream(self, text: str, **options: Any) -> AsyncIterator[Any]:
         self._messages += 1
         return self._team.stream(text, **{"key": f"scene-{self._messages}", **options})
+
+    def run_workflow(self, workflow: Workflow | str, inputs: Any = None, **options: Any) -> Awaitable[RunResult]:
+        self._messages += 1
+        return self._team.run_workflow(workflow, inputs, **{"key": f"scene-{self._messages}", **options})
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._team, name)

@@ -6,14 +6,14 @@ A step is done in one piece, or in one piece for each item of its list. What doe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
+from changeover.facts import StepReport, StepStatus, Usage
 from changeover.faults import Fault
 from changeover.workflows.expression import read
 from changeover.workflows.plan import Plan, StepPlan
 
-Status = Literal["pending", "running", "done", "failed", "skipped", "compensated", "cancelled"]
-SETTLED: frozenset[Status] = frozenset({"done", "skipped"})
+SETTLED: frozenset[StepStatus] = frozenset({"done", "skipped"})
 """Statuses after which the steps that follow can begin."""
 
 
@@ -24,7 +24,7 @@ class Piece:
 
     def __init__(self, step: str, index: int) -> None:
         self.step, self.index = step, index
-        self.status: Status = "pending"
+        self.status: StepStatus = "pending"
         self.attempt = self.tries = 0
         """Number of attempts, in all and since the run was last resumed."""
         self.not_before = 0.0
@@ -37,11 +37,11 @@ class Piece:
 class Progress:
     """How far one step is."""
 
-    __slots__ = ("began", "ended", "error", "items", "open", "pieces", "plan", "status", "todo", "waits")
+    __slots__ = ("began", "ended", "error", "items", "open", "pieces", "plan", "status", "todo", "usage", "waits")
 
     def __init__(self, plan: StepPlan) -> None:
         self.plan = plan
-        self.status: Status = "pending"
+        self.status: StepStatus = "pending"
         self.pieces: list[Piece] = []
         self.items: list[Any] | None = None
         """The items, if the log has them."""
@@ -51,6 +51,8 @@ class Progress:
         """Number of pieces that are under way, and of steps that have to end before this one."""
         self.began = self.ended = 0.0
         self.error = ""
+        self.usage = Usage()
+        """What all attempts have spent, also those that undo it."""
 
     @property
     def is_full(self) -> bool:
@@ -194,6 +196,12 @@ class Flow:
         if step.todo and not step.is_full:
             self.ready[piece.step] = step
 
+    def charge(self, call: str, usage: Usage) -> None:
+        """An attempt has spent this."""
+        if (found := self.calls.get(call)) is not None:
+            step = self.steps[found[0].step]
+            step.usage = step.usage + usage
+
     def judge(self, reason: str, final: bool, at: float) -> None:
         """The first failure was judged: the piece is tried again, or has failed for good."""
         if not self.failures:
@@ -271,6 +279,10 @@ class Flow:
                 return piece
         return None
 
+    def report(self) -> list[StepReport]:
+        """How far each step is, in the order of the plan."""
+        return [_report(step) for step in self.steps.values()]
+
     @property
     def last(self) -> list[Progress]:
         """The steps that are done and that no step follows."""
@@ -325,6 +337,25 @@ class Flow:
             step.waits = sum(self.steps[each].status not in SETTLED for each in step.plan.after if each in self.steps)
             if step.status == "pending" and not step.waits:
                 self.ready[id] = step
+
+
+def _report(step: Progress) -> StepReport:
+    plan, pieces = step.plan, step.pieces
+    return StepReport(
+        id=plan.id,
+        name=plan.name or plan.id,
+        agent=plan.member,
+        after=plan.after,
+        status=step.status,
+        attempts=sum(piece.attempt for piece in pieces),
+        items=len(pieces) if plan.for_each else None,
+        items_done=sum(piece.status == "done" for piece in pieces) if plan.for_each else None,
+        output=step.output,
+        error=step.error or next((piece.error for piece in pieces if piece.error), ""),
+        began=step.began or None,
+        ended=step.ended or None,
+        usage=step.usage,
+    )
 
 
 def _reopen(step: Progress) -> None:

@@ -78,7 +78,7 @@ def expire(state: State, run: Run, event: HandoffExpired) -> None:
     if not found or phase is None or phase.offer.call != event.call:
         return
     turn, call = found
-    run.take_back(event.spent)
+    run.take_back(event.spent, call.id)
     undone = not isinstance(phase, Declined) and rolls_back(run, phase.offer, "on_timeout")
     if undone:
         state.undoing.failed[event.call] = event.partial

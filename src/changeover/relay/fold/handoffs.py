@@ -300,7 +300,7 @@ def take_back(state: State, run: Run, event: HandoffReturned) -> None:
     turn, call = found
     if isinstance(delegated, Offered) and delegated.index < 0:
         return  # no receiver has accepted it
-    run.take_back(event.spent)
+    run.take_back(event.spent, call.id)
     if not isinstance(delegated, Declined):
         _note_end(state, run, delegated, event)
         pass_back(state, run, call, delegated.offer, event.response or event.error)

@@ -34,7 +34,10 @@ def circuits_of(conversation: str, changes: Iterable[Change], roster: Roster, ca
 
 
 def _breaker(roster: Roster, change: Change) -> CircuitBreaker | None:
-    """The breaker that counts a handoff: that of the sender's tool, else the team's."""
+    """The breaker that counts a handoff: that of the sender's tool, else the team's. The function of a step has none:
+    its step says how often it is tried again."""
+    if change.receiver in roster.steps:
+        return None
     if not roster.own_breakers:
         return roster.breaker
     seat = roster.seats.get(change.sender)
