@@ -166,8 +166,8 @@ def _faults(declared: Declared) -> list[str]:
         *(f"the team {fault}" for fault in guard_faults(declared.guards)),
         *limit_faults(declared.limits),
         *module_faults(declared.tool_modules),
-        *subscription_faults(declared.subscriptions, None if declared.store is not None else ids),
-        *schedule_faults(declared.schedules, None if declared.store is not None else ids),
+        *subscription_faults(declared.subscriptions, _receivers(declared, ids)),
+        *schedule_faults(declared.schedules, _receivers(declared, ids)),
         *_judge_faults(declared.limits, declared.helper_model),
         *hook_faults({} if declared.hooks is None else declared.hooks),
         *telemetry_faults(declared.telemetry),
@@ -182,6 +182,13 @@ def _faults(declared: Declared) -> list[str]:
 
 def _functions(members: object) -> list[str]:
     return [member.id for member in _members(members) if isinstance(member, Function)]
+
+
+def _receivers(declared: Declared, ids: Sequence[str]) -> list[str] | None:
+    """The agents and workflows that an event can start; None if a store may declare further ones."""
+    workflows = declared.workflows if isinstance(declared.workflows, Sequence) else ()
+    known = [*ids, *(each.id for each in workflows if isinstance(each, Workflow))]
+    return known if declared.store is None else None
 
 
 def _may_be_empty(declared: Declared) -> bool:

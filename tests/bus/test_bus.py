@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from changeover import Agent, BusEvent, Specialist, Subscription, Team
+from changeover import Agent, BusEvent, Specialist, Subscription, Team, Workflow, WorkflowStep
 from changeover.errors import KeyConflict, MisconfiguredError
 from changeover.testing import ManualClock, ScriptedModel, says
 from tests.public_api import soon
@@ -76,6 +76,18 @@ async def test_an_event_reaches_each_subscriber_that_wants_it(open_team: Opened)
         "security.alert to triage",
         "* to everything",
     }
+
+
+@pytest.mark.parametrize("by_id", [True, False], ids=["by its id", "itself"])
+async def test_an_event_starts_a_workflow_with_its_data_as_inputs(open_team: Opened, by_id: bool):
+    deploy = Workflow("deploy", steps=[WorkflowStep("do", agent="triage", input="Deploy {inputs.version}")])
+    team = await open_team(
+        Subscription("build.done", to="deploy" if by_id else deploy, name="deploy it"), workflows=[deploy]
+    )
+    id = await team.bus.publish("build.done", {"version": "1.2"})
+    await settled(team, id)
+    [delivery] = (await team.bus.event(id)).deliveries  # type: ignore[union-attr]
+    assert (await team.resume(delivery.started)).output == "triage did it"
 
 
 async def test_a_key_publishes_an_event_once_and_no_other_event(open_team: Opened):
@@ -225,7 +237,10 @@ async def test_what_is_no_event_is_refused(publish: dict[str, object], fault: st
     ("subscription", "fault"),
     [
         (Subscription("a b", to="triage"), "has the type 'a b'"),
-        (Subscription("a", to="nobody"), "has to='nobody', which is no agent of this team: triage, security"),
+        (
+            Subscription("a", to="nobody"),
+            "has to='nobody', which is no agent or workflow of this team: triage, security",
+        ),
         (Subscription("a", to=5), "has to=5; give the id of an agent"),
         (Subscription("a", to="triage", where="data.["), "which is not a JMESPath expression"),
         (Subscription("a", to="triage", task="{data.[}"), "has 'data.[' in task"),

@@ -272,7 +272,7 @@ async def test_an_unknown_schedule_is_named_with_those_that_there_are():
         (Schedule("two words", cron=WEEKLY, start="a"), "has an unusable name"),
         (Schedule("x", cron="soon", start="a"), "has cron='soon', which is no cron expression"),
         (Schedule("x", cron=WEEKLY, start="a", timezone="Mars/Base"), "has timezone='Mars/Base'"),
-        (Schedule("x", cron=WEEKLY, start="b"), "has start='b', which is no agent of this team: a"),
+        (Schedule("x", cron=WEEKLY, start="b"), "has start='b', which is no agent or workflow of this team: a"),
         (Schedule("x", cron=WEEKLY, start=Emit("no type")), "has start=Emit(…): 'no type' is no type"),
         (Schedule("x", cron=WEEKLY, start="a", missed="x"), "has missed='x'; choose one of run_once, skip"),  # type: ignore[arg-type]
         (Schedule("x", cron=WEEKLY, start="a", overlap="x"), "has overlap='x'; choose one of skip, queue"),  # type: ignore[arg-type]

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from changeover.errors import MisconfiguredError, PackageError
 from changeover.handoffs.json_value import json_copy
-from changeover.handoffs.template import BRACES, ESCAPED, quoted
+from changeover.handoffs.template import quoted
+from changeover.workflows.expression import brace_faults, fault, filled, placeholders, search
 
 TYPE = re.compile(r"[^\s.*]+(\.[^\s.*]+)*")
 PATTERN = re.compile(r"(\*|[^\s.*]+)(\.(\*|[^\s.*]+))*")
@@ -118,55 +119,28 @@ def task_of(template: str, event: BusEvent) -> str:
         told = quoted(json.dumps(event.data, ensure_ascii=False, indent=2))
         source = f" from {event.source}" if event.source else ""
         return f"The event {event.type} arrived{source}. Its data:\n\n{told}"
-    view = event.view()
-    return BRACES.sub(lambda found: _filled(found, view), template).strip() or event.type
-
-
-def _filled(found: re.Match[str], view: Mapping[str, Any]) -> str:
-    if (path := found["name"]) is None:
-        return ESCAPED.get(found[0], found[0])
-    value = _found(path, view)
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+    return filled(template, event.view()).strip() or event.type
 
 
 def template_faults(template: object) -> list[str]:
     """Faults of a template whose braces hold JMESPath expressions over an event."""
     if not isinstance(template, str):
         return [f"has task={template!r}, which is not a str"]
-    paths = [found["name"] for found in BRACES.finditer(template)]
-    return [fault for path in paths if path is not None for fault in path_faults("task", path)]
+    wrong = [fault for path in placeholders(template) for fault in path_faults("task", path)]
+    return [*(f"has a task in which {fault}" for fault in brace_faults(template)), *wrong]
 
 
 def path_faults(name: str, path: object) -> list[str]:
     """Faults of a JMESPath expression."""
-    from jmespath.exceptions import JMESPathError
-
     if not isinstance(path, str):
         return [f"has {name}={path!r}, which is not a str"]
-    try:
-        _compiled_path(path)
-    except JMESPathError as error:
-        return [f"has {path!r} in {name}, which is not a JMESPath expression: {str(error).splitlines()[0]}"]
-    return []
+    return [f"has {path!r} in {name}, which is not a JMESPath expression: {wrong}"] if (wrong := fault(path)) else []
 
 
 def holds(where: str, event: BusEvent) -> bool:
-    """True if a JMESPath condition gives a true value for an event; without a condition always."""
-    return not where or bool(_found(where, event.view()))
-
-
-def _found(path: str, view: Mapping[str, Any]) -> Any:
-    """What an expression finds; None if a function in it does not take the values of this event."""
-    from jmespath.exceptions import JMESPathError
-
+    """True if a JMESPath condition gives a true value for an event; without a condition always. A function that does
+    not take the values of this event makes it false."""
     try:
-        return _compiled_path(path).search(view)
-    except JMESPathError:
-        return None
-
-
-@cache
-def _compiled_path(path: str) -> Any:
-    import jmespath
-
-    return jmespath.compile(path)
+        return not where or bool(search(where, event.view()))
+    except ValueError:
+        return False

@@ -12,6 +12,7 @@ from changeover.bus.event import BusEvent, holds, matches, path_faults, pattern_
 from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.package import PRIORITIES
 from changeover.tools.secret import reference_faults
+from changeover.workflows.workflow import Workflow
 
 TRIES = 5
 BACKOFF = 1.0
@@ -46,7 +47,7 @@ class Webhook:
 
 
 Handler: TypeAlias = Callable[[BusEvent], Any]
-Target: TypeAlias = "str | Specialist | Webhook | Handler"
+Target: TypeAlias = str | Specialist | Workflow | Webhook | Handler
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,8 @@ class Subscription:
     """Events of a type, and who gets them.
 
     - `types`: the type of an event; * stands for one word, at the end for one or more: "security.*".
-    - `to`: the id of an agent, which gets a handoff; Specialist(…); the id of a workflow; Webhook(…) or a URL; or a
-      function of the event.
+    - `to`: the id of an agent, which gets a handoff; Specialist(…); a workflow or its id, whose inputs are the data of
+      the event; Webhook(…) or a URL; or a function of the event.
     - `where`: a JMESPath expression over the event that must be true, such as "data.severity >= `7`".
     - `priority`: of the handoff: "low", "normal", "high", "urgent" or a whole number.
     - `task`: what the agent is to do; JMESPath expressions in braces are filled in, such as {data.summary}. By default
@@ -165,11 +166,18 @@ def target_faults(name: str, target: object, receivers: Collection[str] | None) 
         case str():
             if receivers is None or target in receivers:
                 return []
-            return [f"has {name}={target!r}, which is no agent of this team: {', '.join(receivers)}"]
+            return [f"has {name}={target!r}, which is no agent or workflow of this team: {', '.join(receivers)}"]
+        case Workflow(id=id):
+            return (
+                []
+                if receivers is None or id in receivers
+                else [f"has {name}={id!r}, which is no workflow of this team"]
+            )
         case _ if callable(target):
             return arity_faults(name, target, "event")
         case _:
-            return [f"has {name}={target!r}; give the id of an agent, Specialist(…), Webhook(…), a URL or a function"]
+            possible = "the id of an agent or a workflow, Specialist(…), Webhook(…), a URL or a function"
+            return [f"has {name}={target!r}; give {possible}"]
 
 
 def _webhook_faults(webhook: Webhook) -> Iterable[str]:

@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from changeover.bus.cloud_event import structured
 from changeover.bus.delivery import Delivery
-from changeover.bus.event import task_of
-from changeover.bus.schedule import AFTER, Emit
+from changeover.bus.event import BusEvent, task_of
+from changeover.bus.schedule import AFTER, DUE, Emit
 from changeover.bus.signature import signed
 from changeover.bus.subscription import Specialist, Subscription, Webhook, is_url
 from changeover.dispatch.bus import Bus
 from changeover.dispatch.consumer import PAUSE, NotYet
 from changeover.dispatch.scheduler import is_under_way
+from changeover.errors import MisconfiguredError
 from changeover.handoffs.package import PRIORITIES, Context, HandoffPackage, Metadata, Task
-from changeover.inputs import brokered, offered
+from changeover.inputs import brokered, offered, started
 from changeover.relay.engine import Engine
 from changeover.relay.ports import Clock, Log, World
 from changeover.relay.requests import Say
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.webhook import post
+from changeover.workflows.workflow import Workflow
 
 SENDER = "bus"
 """The sender of handoffs that events start."""
@@ -45,10 +48,9 @@ class Starter:
                 await self._post(webhook, delivery)
             case str(url) if is_url(url):
                 await self._post(Webhook(url), delivery)
-            case str() | Specialist():
-                world = await self._engine.world()
-                ref = await self._engine.put(self._handoff(world, subscription, delivery))
-                return str(ref.conversation)
+            case str() | Specialist() | Workflow():
+                say = self._start(await self._engine.world(), subscription, delivery)
+                return str((await self._engine.put(say)).conversation)
             case function:
                 await _called(function, delivery, subscription.timeout)
         return ""
@@ -62,8 +64,16 @@ class Starter:
             headers |= signed(secret, delivery.key, self._clock.now(), headers, body)
         await post(connections, webhook, headers, body)
 
-    def _handoff(self, world: World, subscription: Subscription, delivery: Delivery) -> Say:
+    def _start(self, world: World, subscription: Subscription, delivery: Delivery) -> Say:
+        """The input that starts a workflow or hands a task over."""
         target, now = subscription.to, self._clock.now()
+        id = target.id if isinstance(target, Workflow) else target
+        if isinstance(id, str) and (workflow := world.roster.workflows.get(id)):
+            event = delivery.event
+            options = {"key": delivery.key, "correlation_id": event.id, "context": {"event": event.view()}}
+            return started(workflow, _inputs(event), options)
+        if isinstance(target, Workflow):
+            raise MisconfiguredError(f"no workflow is called {id!r}")
         if isinstance(target, Specialist):
             package = _package(subscription, delivery, target.task or subscription.task, "")
             return brokered(world.roster, target.capability, package, now, world.routing.no_takers)
@@ -84,6 +94,12 @@ def _package(subscription: Subscription, delivery: Delivery, template: str, rece
             idempotency_key=delivery.key,
         ),
     )
+
+
+def _inputs(event: BusEvent) -> dict[str, Any]:
+    """The inputs of a workflow: the data of the event; of a schedule, the data that it declares."""
+    data = event.data.get("data") if event.type == DUE else event.data
+    return data if isinstance(data, dict) else {} if data is None else {"data": data}
 
 
 async def _called(function: Callable[..., object], delivery: Delivery, timeout: float) -> None:
