@@ -9,7 +9,7 @@ from itertools import count
 
 from changeover.bus.delivery import Delivery, Done, Failed, Fetch, Outbox, Outcome, Postponed
 from changeover.bus.subscription import Subscription
-from changeover.errors import StoreUnavailable
+from changeover.errors import EngineError
 from changeover.relay.ports import Clock
 
 logger = logging.getLogger("changeover.bus")
@@ -60,7 +60,7 @@ class Consumer:
                 self._wake.clear()
                 try:
                     full = await self._take(handle, postponed)
-                except StoreUnavailable as error:  # it may come back
+                except EngineError as error:  # the store may come back
                     logger.warning("%s gets nothing for now: %s", self.subscription.id, error)
                     await asyncio.sleep(PAUSE)
                     continue
@@ -108,7 +108,7 @@ class Consumer:
     async def _settle(self, delivery: Delivery, token: str, outcome: Outcome) -> None:
         try:
             await self._outbox.settle(delivery, token, outcome)
-        except StoreUnavailable as error:  # the lease runs out, and it is delivered again
+        except EngineError as error:  # the lease runs out, and it is delivered again
             logger.warning("the end of %s for %s was not stored: %s", delivery.event.id, delivery.subscriber, error)
 
     async def _outcome(self, delivery: Delivery, handle: Handle) -> Outcome:

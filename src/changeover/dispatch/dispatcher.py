@@ -11,7 +11,7 @@ from changeover.bus.subscription import Subscription
 from changeover.dispatch.consumer import PAUSE, Consumer, Handle
 from changeover.dispatch.scheduler import Scheduler, first
 from changeover.engines.clock import new_id
-from changeover.errors import StoreUnavailable
+from changeover.errors import EngineError
 from changeover.relay.ports import Clock, Log, World
 from changeover.ticket import worker_name
 
@@ -114,7 +114,7 @@ class BusDispatcher:
         while True:
             await asyncio.sleep(self._lease / 3)
             if tokens := [token for consumer, _ in self._consumers.values() for token in consumer.tokens]:
-                with suppress(StoreUnavailable):  # leases may lapse; then others deliver the same
+                with suppress(EngineError):  # leases may lapse; then others deliver the same
                     await self._log().outbox.renew(tokens, self._lease)
 
 
@@ -123,7 +123,7 @@ async def _kept_up(job: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
             await job()
-        except StoreUnavailable as error:  # it may come back
+        except EngineError as error:  # the store may come back
             logger.warning("events wait for now: %s", error)
         except Exception:  # the next attempt may succeed
             logger.exception("the bus goes on in %g s", PAUSE)
