@@ -194,7 +194,7 @@ def message(
     if key is not None:
         check_texts(key=key)
     event = spoken(text, **options)
-    return Say(_conversation(conversation, key or ""), _with_files(event, files) if files else event, key or "")
+    return Say(conversation_id(conversation, key or ""), _with_files(event, files) if files else event, key or "")
 
 
 def started(workflow: Workflow, inputs: Mapping[str, Any] | str | None, options: Mapping[str, Any]) -> Say:
@@ -251,7 +251,7 @@ def _handed(roster: Roster, package: HandoffPackage, available: list[str] | None
         raise PackageError("$.metadata.receiver", wrong)
     # With a prefix: a run may have the same key.
     key = f"offer:{metadata.idempotency_key}" if metadata.idempotency_key else ""
-    where = _conversation(metadata.conversation or None, key)
+    where = conversation_id(metadata.conversation or None, key)
     return Say(where, offer_of(package, available, now), key)
 
 
@@ -268,7 +268,8 @@ def _with_files(event: UserSpoke, files: Sequence[File | str | Path]) -> UserSpo
     return replace(event, files=attached(files))
 
 
-def _conversation(id: str | None, key: str) -> str:
+def conversation_id(id: str | None, key: str) -> str:
+    """This id, else the one that follows from a key; empty if both are. Raises MisconfiguredError."""
     if id is None:
         return f"key-{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}" if key else ""
     if not isinstance(id, str) or not CONVERSATION_ID.fullmatch(id):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from changeover import Agent, Approval, Team, delegate, handoff, tool
+from changeover import Agent, Approval, Team, Workflow, WorkflowStep, delegate, handoff, tool
 from changeover.messages import Assistant, Message, Reply, User
 from changeover.testing import ScriptedModel, calls, delegates, fails, hands_off, says
 from changeover.tools.tool import ToolDefinition
@@ -46,6 +46,16 @@ def _triage(said: str, turn: int) -> Reply:
     return says("Hello.", thinking="A greeting.")
 
 
+parcel = Workflow(
+    "parcel",
+    name="Take a parcel back",
+    steps=[
+        WorkflowStep("greet", agent="triage", input="Hello {inputs.name}"),
+        WorkflowStep("label", agent="triage", after=["greet"], input="Hello again", when="inputs.label"),
+        WorkflowStep("check", agent="triage", after=["greet"], approval=True, input="Hello, {inputs.words}"),
+        WorkflowStep("thank", agent="triage", after=["label", "check"], input="Hello at last"),
+    ],
+)
 team = Team(
     [
         Agent("triage", handoffs=[handoff("billing"), handoff("manager"), delegate("research")]),
@@ -56,4 +66,5 @@ team = Team(
     name="desk",
     start="triage",
     model=ScriptedModel(reply),
+    workflows=[parcel],
 )

@@ -24,7 +24,9 @@ from changeover.cli import (
     tasks,
     tokens,
     tools,
+    workflows,
 )
+from changeover.cli.batch import batch
 from changeover.cli.chat import chat
 from changeover.cli.demo import demo
 from changeover.cli.doctor import doctor
@@ -69,13 +71,14 @@ def _front(
 
 COMMANDS: dict[str, dict[str, Any]] = {
     "Start": {"demo": demo, "init": init, "doctor": doctor},
-    "Talk": {"run": run, "chat": chat, "resume": resume},
+    "Talk": {"run": run, "chat": chat, "resume": resume, "batch": batch},
     "Work": {
         "approvals": approvals.app,
         "handoffs": handoffs.app,
         "tasks": tasks.app,
         "bus": bus.app,
         "schedules": schedules.app,
+        "workflows": workflows.app,
         "worker": worker,
     },
     "Inspect": {

@@ -47,7 +47,7 @@ def graph(
 
     with errors_reported():
         drawn = _team(what, format, store) if is_team(what) else _course(what, format, store)
-        say(_encodable(_wrapped(drawn) if format == "text" else drawn))
+        say(encodable(wrapped(drawn) if format == "text" else drawn))
 
 
 def _team(address: str, format: Format, store: str | None) -> str:
@@ -91,7 +91,7 @@ def _course(id: str, format: Format, store: str | None) -> str:
     return drawn(course, format)
 
 
-def _wrapped(text: str) -> str:
+def wrapped(text: str) -> str:
     """The drawing with long lines wrapped to the terminal, and the branches continued beside them."""
     from changeover.cli.exits import console
 
@@ -117,7 +117,7 @@ def _wrapped_line(line: str, out: Console) -> Iterator[str]:
         yield f"{below if index else lead}{part.plain}".rstrip()
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """The drawing in characters that the encoding of standard output has."""
     import sys
 

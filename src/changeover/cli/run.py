@@ -103,13 +103,13 @@ def _message(text: str) -> str:
     return text
 
 
-def variables(given: list[str] | None) -> dict[str, Any]:
-    """The values of --context: each KEY=VALUE, the value read as JSON if it is JSON."""
+def variables(given: list[str] | None, option: str = "--context") -> dict[str, Any]:
+    """The values of an option or argument: each KEY=VALUE, the value read as JSON if it is JSON."""
     found: dict[str, Any] = {}
     for each in given or ():
         key, equals, value = each.partition("=")
         if not equals or not key:
-            raise typer.BadParameter(f"{each!r} is not KEY=VALUE", param_hint="--context")
+            raise typer.BadParameter(f"{each!r} is not KEY=VALUE", param_hint=option)
         try:
             found[key] = json.loads(value, parse_constant=_not_json)
         except (ValueError, RecursionError):

@@ -117,13 +117,14 @@ def team_text(plan: Plan) -> str:
     lines = []
     for place in plan.places:
         rows = [f"tool      {tool}" for tool in place.tools] + [_way_text(place, way) for way in place.ways]
-        lines += [place.title, *_branches(rows), ""]
+        lines += [place.title, *branches(rows), ""]
     if plan.rules:
-        lines += ["rules", *_branches([rule.label for rule in plan.rules]), ""]
+        lines += ["rules", *branches([rule.label for rule in plan.rules]), ""]
     return "\n".join(lines[:-1])
 
 
-def _branches(rows: Sequence[str]) -> Iterator[str]:
+def branches(rows: Sequence[str]) -> Iterator[str]:
+    """Rows that hang below a title."""
     return (f"  {'└' if index + 1 == len(rows) else '├'}─ {row}" for index, row in enumerate(rows))
 
 

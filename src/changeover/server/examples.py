@@ -47,6 +47,7 @@ EXAMPLES: dict[str, Any] = {
     "Claimed": {"ticket": TICKET, "claim": CLAIM, "attempt": 1, "package": PACKAGE},
     "Completion": {"claim": CLAIM, "result": "It arrived on 12 May."},
     "Conditions": {"claim": CLAIM, "needs_more_context": ["the number of the parcel"]},
+    "NewRun": {"inputs": {"version": "1.4.2"}, "conversation": "deploy-142"},
     "Decided": {"decision": {"type": "approve"}},
     "Failure": {"claim": CLAIM, "reason": "The carrier does not answer."},
     "Held": {"claim": CLAIM, "lease": 60.0},

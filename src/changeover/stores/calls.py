@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from changeover.bus.views import BusCalls, ScheduleCalls
 from changeover.errors import MisconfiguredError
-from changeover.facts import HandoffRecord
+from changeover.facts import HandoffRecord, WorkflowRun
 from changeover.guards.approval import Decision
 from changeover.relay.context_flow import ValueFlow
 from changeover.relay.declarations import Declarations
@@ -24,6 +24,7 @@ from changeover.relay.ports import Breakers
 from changeover.relay.queue import Queued
 from changeover.relay.tables import Agents, Lessons, Measures, Tried
 from changeover.relay.tokens import Tokens
+from changeover.workflows.plan import Plan
 
 KINDS: Mapping[str, type[Record]] = {kind.__name__: kind for kind in ORDERS}
 """Kinds of records by name."""
@@ -105,6 +106,24 @@ class ToolTests(Protocol):
         ...
 
 
+class Workflows(Protocol):
+    """The workflows of the team that a server serves."""
+
+    async def listed(self) -> list[Plan]:
+        """All of them."""
+        ...
+
+    async def start(
+        self, workflow: str, inputs: dict[str, Any] | str | None, conversation: str | None, key: str | None
+    ) -> WorkflowRun:
+        """Start one; the server carries it out."""
+        ...
+
+    async def retry(self, conversation: str, step: str) -> None:
+        """Carry out a step of the workflow that ended last in a conversation again, and all that follow it."""
+        ...
+
+
 PORTS: Mapping[str, type[Any]] = {
     "lists": Reading,
     "measures": Measures,
@@ -119,6 +138,7 @@ PORTS: Mapping[str, type[Any]] = {
     "tokens": Tokens,
     "tools": ToolTests,
     "work": Work,
+    "workflows": Workflows,
 }
 """The ports whose methods can be called by name."""
 

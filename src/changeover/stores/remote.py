@@ -19,7 +19,7 @@ from changeover.relay.lists import EVERYTHING, PAGE, Page, Paging, R
 from changeover.relay.ports import Breakers
 from changeover.relay.tables import Agents, Lessons, Measures, Tried
 from changeover.relay.tokens import Tokens
-from changeover.stores.calls import Call, Decisions, Listed, Reading, ToolTests, Work, call_of
+from changeover.stores.calls import Call, Decisions, Listed, Reading, ToolTests, Work, Workflows, call_of
 
 TIMEOUT = 60.0
 """Seconds to wait for an answer of the server."""
@@ -44,6 +44,7 @@ class RemoteStore:
         self.tokens = cast(Tokens, _Port("tokens", connection))
         self.tools = cast(ToolTests, _Port("tools", connection))
         self.work = cast(Work, _Port("work", connection))
+        self.workflows = cast(Workflows, _Port("workflows", connection))
 
 
 class RemoteLists:

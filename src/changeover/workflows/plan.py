@@ -60,12 +60,18 @@ class Plan(Struct, frozen=True, omit_defaults=True, gc=False):
     steps: tuple[StepPlan, ...]
     name: str = ""
     output: Formula = ""
+    description: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.name or self.id
 
 
 def plan_of(workflow: Workflow) -> Plan:
     """The workflow as data."""
     steps = tuple(_step(workflow.id, step) for step in workflow.steps)
-    return Plan(workflow.id, steps, workflow.name, _formula("", "output", workflow.output))
+    output = _formula("", "output", workflow.output)
+    return Plan(workflow.id, steps, workflow.name, output, workflow.description)
 
 
 def _step(workflow: str, step: WorkflowStep) -> StepPlan:

@@ -20,8 +20,12 @@ from changeover.relay.events import (
     ModelFailed,
     ReceiverChosen,
     RepairAsked,
+    RollbackBegan,
     RuleFailed,
     RuleFired,
+    StepBegan,
+    StepFailed,
+    StepSkipped,
     TicketLapsed,
     TicketTaken,
     TierChosen,
@@ -66,6 +70,17 @@ def _failed(agent: str, event: ModelFailed) -> Note:
     return Note(f"the model failed ({event.reason}); it is called again" if event.retry_at else "")
 
 
+def _step_began(agent: str, event: StepBegan) -> Note:
+    what = f"undoes the step {event.step}" if event.undo else f"step {event.step}"
+    item = f", item {event.item + 1}" if event.item else ""
+    return Note(f"{what}{item}{f', attempt {event.attempt}' if event.attempt > 1 else ''}")
+
+
+def _step_failed(agent: str, event: StepFailed) -> Note:
+    what = f"undoing {event.step}" if event.undo else f"step {event.step}"
+    return Note(f"{what} failed{'' if event.final else ', and is tried again'}: {event.reason}", "red")
+
+
 NOTES: dict[type[Any], Callable[[str, Any], Note]] = {
     AlternativeRefused: lambda agent, event: Note(f"{event.receiver} is not asked: {event.reason}", "yellow"),
     HandoffRolledBack: _rolled_back,
@@ -80,6 +95,10 @@ NOTES: dict[type[Any], Callable[[str, Any], Note]] = {
     ContentChecked: lambda agent, event: Note(event.words, "yellow"),
     RuleFailed: lambda agent, event: Note(event.words, "red"),
     FellBack: lambda agent, event: Note(f"{event.agent or agent} continues alone: {event.reason}", "yellow"),
+    StepBegan: _step_began,
+    StepSkipped: lambda agent, event: Note(f"step {event.step} is skipped: {event.reason}"),
+    StepFailed: _step_failed,
+    RollbackBegan: lambda agent, event: Note("the steps that are done are undone", "red"),
     RepairAsked: lambda agent, event: Note(f"{agent} is told what is wrong with its answer: {event.problem}"),
 }
 """The note about an event of each type, given the agent that works."""

@@ -34,6 +34,8 @@ from changeover.relay.events import (
     ModelReplied,
     RunStarted,
     SkillLoaded,
+    StepBegan,
+    StepSkipped,
     TicketLapsed,
     TicketTaken,
     ToolFinished,
@@ -174,8 +176,13 @@ class Transcript:
             case TicketTaken() | TicketLapsed() if not is_root(at):
                 pass  # the sender's log has the tickets of its delegates too
             case _:
-                if describe := NOTES.get(type(event)):
-                    self._note(at, describe(agent, event))
+                self._noted(at, agent, event)
+
+    def _noted(self, at: str, agent: str, event: object) -> None:
+        if isinstance(event, StepBegan | StepSkipped) and is_root(at):
+            self._speaks(agent)
+        if describe := NOTES.get(type(event)):
+            self._note(at, describe(agent, event))
 
     def _idle(self) -> None:
         """Nothing was heard for a while: show the calls that have begun, and what is awaited."""

@@ -27,10 +27,12 @@ from changeover.server.resources import (
     tickets,
     tokens,
     tools,
+    workflows,
 )
 
 # Conversations after what has longer paths below them: their ids may contain slashes.
-MODULES = (service, docs, runs, contents, figures, live, conversations, tasks, handoffs, tickets, approvals, agents)
-BESIDE = (occurrences, queue, export, prompts, drawings, routing, drafts, declarations, exchange, tokens, tools, store)
+MODULES = (service, docs, runs, contents, figures, live, workflows, conversations, tasks, handoffs, tickets)
+BESIDE = (approvals, agents, occurrences, queue, export, prompts, drawings, routing)
+DECLARED = (drafts, declarations, exchange, tokens, tools, store)
 EVENTS = (bus, schedules)
-RESOURCES = [each.resource for each in (*MODULES, *BESIDE, *EVENTS)]
+RESOURCES = [each.resource for each in (*MODULES, *BESIDE, *DECLARED, *EVENTS)]

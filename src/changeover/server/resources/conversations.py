@@ -192,7 +192,7 @@ async def begin_conversation(
     if said.id and not await free_or_seen(team, who, said.id) and not key:
         raise Problem(409, f"the conversation {said.id!r} exists; say it there", kind="exists")
     say = _message(said, said.id, who.user, own_key(key, who))
-    return await _said(team, say, manner)
+    return await answered(team, say, manner)
 
 
 @resource.route(
@@ -208,7 +208,7 @@ async def say(
 ) -> Response:
     """Say something in a conversation. Answers at once, waits for the outcome, or streams the run."""
     await seen(team, who, id)
-    return await _said(team, _message(said, id, who.user, own_key(key, who)), manner)
+    return await answered(team, _message(said, id, who.user, own_key(key, who)), manner)
 
 
 def _message(said: NewMessage, id: str | None, user: str, key: str | None) -> Say:
@@ -224,7 +224,8 @@ def _message(said: NewMessage, id: str | None, user: str, key: str | None) -> Sa
     )
 
 
-async def _said(team: Team, input: Say | Resume, manner: Answering) -> Response:
+async def answered(team: Team, input: Say | Resume, manner: Answering) -> Response:
+    """Put an input, and answer as the caller wants to be answered."""
     if manner.live is not None:
         return await streamed(manner.live, team, input)
     if manner.patience:
@@ -329,7 +330,7 @@ async def cancel_conversation(id: Id, team: Served, who: Who, why: Annotated[Rea
 async def resume_conversation(id: Id, team: Served, who: Who, manner: Manner) -> Response:
     """Go on with a conversation: a run that failed tries its failed step again."""
     await seen(team, who, id)
-    return await _said(team, Resume(id), manner)
+    return await answered(team, Resume(id), manner)
 
 
 @resource.route("GET /conversations/{id:path}", ConversationRow, refusals=NOT_FOUND)

@@ -27,6 +27,7 @@ from changeover.server.resources.declarations import Drafts
 from changeover.server.resources.schedules import CallersSchedules
 from changeover.server.resources.tickets import cancelled
 from changeover.server.resources.tools import ToolBench
+from changeover.server.resources.workflows import Conducting
 from changeover.stores.calls import KINDS, Listed, ListedPage, call_of
 from changeover.stores.remote import MEDIA
 from changeover.team import Team
@@ -84,6 +85,9 @@ CALLS: dict[str, Role] = {
     "work.unfinished": Role.VIEWER,
     "work.tickets": Role.VIEWER,
     "work.retry": Role.OPERATOR,
+    "workflows.listed": Role.VIEWER,
+    "workflows.start": Role.OPERATOR,
+    "workflows.retry": Role.OPERATOR,
 }
 """The role that each call needs; what is not here cannot be called."""
 ALL_USERS = frozenset({"measures", "trials", "experience", "work"})
@@ -199,5 +203,6 @@ OF_CALLER: dict[str, Callable[[Team, Caller], Any]] = {
     "schedules": CallersSchedules,
     "tools": ToolBench,
     "work": _Work,
+    "workflows": Conducting,
 }
 """The ports that are made for each caller; others are those of the store."""
