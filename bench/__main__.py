@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, durable, large, models, page, queue, routing, server, telemetry, trees, ui, workflows
+from bench import bus, core, durable, large, models, page, queue, routing, server, telemetry, trees, ui, workflows
 from bench.grid import Grid
 from bench.measure import Figure
 from bench.peers import report
@@ -27,6 +27,7 @@ BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "delegates": trees.fan_out,
     "workflow": workflows.steps,
     **queue.BENCHES,
+    "bus": bus.publish_to_start,
     "models": models.adapter,
     "routing": routing.routing,
     "telemetry": telemetry.telemetry,

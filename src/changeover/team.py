@@ -21,6 +21,7 @@ from changeover.conductor import Conductor, read_along
 from changeover.dispatch.bus import Bus
 from changeover.dispatch.dispatcher import LEASE as LEASED
 from changeover.dispatch.dispatcher import BusDispatcher
+from changeover.dispatch.happenings import Happenings, wants_happenings
 from changeover.dispatch.scheduler import Schedules
 from changeover.dispatch.starter import Starter
 from changeover.engines.local import open_engine
@@ -173,6 +174,8 @@ class Team(Conductor, Generic[T_co]):
     def _set_up(self, world: World, watch: Callable[[World], World] | None = None) -> None:
         declared, self._watch = self._declared, watch
         self._tracing = tracing_of(declared.telemetry, self._opened, lambda: self._log)
+        self._bus = Bus(self._opened, world.clock, self._current_world, self._subscribe)
+        self._tells = any(map(wants_happenings, declared.subscriptions))
         self._declare(world)
         world = self._watched(world)
         self._editions = Editions(world, self._united)
@@ -182,7 +185,6 @@ class Team(Conductor, Generic[T_co]):
         self._opening = threading.Lock()
         setup = EngineSetup(self._opened, world, self._observer(), patience, self._editions)
         self._engine = (declared.engine or open_engine)(setup)
-        self._bus = Bus(self._opened, world.clock, self._engine.world, self._subscribe)
         lease = LEASED if patience is None else 3 * patience
         starter = Starter(self._engine, self._opened, world.clock, self._bus)
         self._dispatcher = BusDispatcher(self._opened, world.clock, self._engine.world, starter, lease)
@@ -191,7 +193,9 @@ class Team(Conductor, Generic[T_co]):
         """Receives what is recorded: telemetry, the log, and last the hooks, which may take long."""
         declared = self._declared
         hooks = Hooks(declared.hooks, declared.hook_timeout) if declared.hooks else None
-        found = [each for each in (self._tracing, Narrator() if declared.narrated else None, hooks) if each is not None]
+        told = Happenings(self._bus, self._opened) if self._tells else None
+        all_of_them = (self._tracing, Narrator() if declared.narrated else None, told, hooks)
+        found: list[Observer] = [each for each in all_of_them if each is not None]
         return Observers(found) if len(found) > 1 else next(iter(found), None)
 
     def _declare(self, world: World) -> None:
@@ -203,10 +207,21 @@ class Team(Conductor, Generic[T_co]):
         self._dispatcher.look(world)
         return world
 
+    async def _current_world(self) -> World:
+        return await self._engine.world()
+
     def _subscribe(self, subscription: Subscription) -> None:
         """Add a subscription; raises MisconfiguredError."""
+        anew = wants_happenings(subscription) and not self._tells
+        if anew and self._log is not None:
+            raise MisconfiguredError(
+                f"{subscription.id!r} gets what happens inside; declare it before the team is used"
+            )
         more = redeclare(self._declared, subscriptions=(*self._declared.subscriptions, subscription))
         self._declared, world = joined(more, (), self._world)
+        if anew:
+            self._set_up(world, self._watch)
+            return
         self._declare(world)
         self._engine.declare(self._watched(world))
         self._dispatcher.look(world)

@@ -37,6 +37,11 @@ SECTIONS: dict[str, Kind] = {"agents": "agent", "tools": "tool", "skills": "skil
 """The parts of a team's document that stand in rows of these kinds."""
 BLANK = Declared(())
 FIXED = ("name", "store")
+LISTED: dict[str, Callable[[Any], str]] = {
+    "subscriptions": lambda declared: declared.id,
+    "schedules": lambda declared: declared.name,
+}
+"""Settings that are lists of what has names: those of the store stand beside those of the code."""
 SOURCE = "the store"
 """What documents from a store are called in errors."""
 
@@ -93,7 +98,14 @@ class Union:
     def _options(self, given: Mapping[str, Any], gone: Mapping[str, Member]) -> dict[str, Any]:
         """The settings of the store that code leaves open; a start agent that is gone is not one."""
         left_open = {name: value for name, value in given.items() if self._leaves_open(name)}
-        return {name: value for name, value in left_open.items() if name != "start" or value not in gone}
+        both = {name: self._with_own(name, given[name]) for name in LISTED if name in given}
+        return {name: value for name, value in left_open.items() if name != "start" or value not in gone} | both
+
+    def _with_own(self, name: str, given: Sequence[Any]) -> tuple[Any, ...]:
+        """The subscriptions or schedules of the code, and those of the store that have other names."""
+        own = getattr(self._declared, name)
+        taken = {LISTED[name](each) for each in own}
+        return (*own, *(each for each in given if LISTED[name](each) not in taken))
 
     def _leaves_open(self, setting: str) -> bool:
         """True if code leaves this setting as it is by default. The name and the store are always those of the code."""
@@ -109,7 +121,7 @@ class Union:
         """What is said once of each agent and setting in the store that has no effect, because code declares it."""
         settings = _documents(rows, "team").get(self._declared.name, {})
         found = [f"agent {each.name!r}" for each in rows if _is(each, "agent") and each.name in self._ids]
-        found += [f"{name!r} of the team" for name in settings if not self._leaves_open(name)]
+        found += [f"{name!r} of the team" for name in settings if name not in LISTED and not self._leaves_open(name)]
         for what in found:
             if what not in self._warned:
                 self._warned.add(what)

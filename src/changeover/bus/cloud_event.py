@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec import Struct
 
-from changeover.bus.event import LONGEST, BusEvent
+from changeover.bus.event import BusEvent, short_key
 from changeover.errors import MisconfiguredError
 
 STRUCTURED = "application/cloudevents+json"
@@ -94,10 +93,8 @@ def _received(told: Mapping[str, Any], data: Any) -> Received:
     if told["specversion"] != VERSION:
         raise _fault(f"its specversion is {told['specversion']!r}, and this server reads {VERSION}")
     more = {name: value for name, value in told.items() if name not in KNOWN and value is not None}
-    key = f"{told['source']} {told['id']}"
-    short = key if len(key.encode()) <= LONGEST and key.isprintable() else sha256(key.encode()).hexdigest()
-    attributes = {**more, ORIGIN: told["id"]}
-    return Received(told["type"], told["source"], short, data, told.get("subject") or "", attributes)
+    key, attributes = short_key(f"{told['source']} {told['id']}"), {**more, ORIGIN: told["id"]}
+    return Received(told["type"], told["source"], key, data, told.get("subject") or "", attributes)
 
 
 def _data(told: Mapping[str, Any]) -> Any:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
+from hashlib import sha256
 from typing import Any
 
 from msgspec import Struct
@@ -20,6 +21,8 @@ TYPE = re.compile(r"[^\s.*]+(\.[^\s.*]+)*")
 PATTERN = re.compile(r"(\*|[^\s.*]+)(\.(\*|[^\s.*]+))*")
 LONGEST = 512
 """The most bytes of a type, a source, a key or a subject: databases index them."""
+INSIDE = "changeover."
+"""How the types of events begin that tell what happens inside."""
 LARGEST = 1_000_000
 """The most characters that the data of an event may have as JSON."""
 
@@ -82,6 +85,12 @@ def made_event(  # noqa: PLR0913 - the fields of an event
     return BusEvent(id=id, at=at, type=str(type), data=copied, attributes=dict(attributes or {}), **told)
 
 
+def short_key(key: str) -> str:
+    """The key, or a hash of it if it is too long for a store or holds what cannot be printed."""
+    fits = key.isprintable() and len(key.encode()) <= LONGEST
+    return key if fits else sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def _type_faults(type: object) -> list[str]:
     if isinstance(type, str) and TYPE.fullmatch(type) and not _text_faults("type", type):
         return []
@@ -109,7 +118,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, type: str) -> bool:
-    """True if a type fits a pattern: `*` stands for one word, at the end for one or more."""
+    """True if a type fits a pattern: `*` stands for one word, at the end for one or more. What happens inside is only
+    for patterns that name it."""
+    if type.startswith(INSIDE) and not pattern.startswith(INSIDE):
+        return False
     return _compiled(pattern).fullmatch(type) is not None
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from changeover.bus.cloud_event import received
 from changeover.bus.delivery import Backlog, Delivery
-from changeover.bus.event import BusEvent, made_event
+from changeover.bus.event import BusEvent, made_event, short_key
 from changeover.bus.signature import checked_signature
 from changeover.bus.subscription import Subscription
 from changeover.engines.clock import new_id
@@ -60,8 +60,14 @@ class Bus:
         """
         event = made_event(new_id(), self._clock.now(), type, data, key=key, source=source, **more)
         world = await self._world()
-        subscribers = [each.id for each in world.subscriptions if each.wants(event)]
-        return await self._log().outbox.publish(world.roster.team, event, subscribers)
+        return await self._log().outbox.publish(world.roster.team, event, _subscribers(world, event))
+
+    async def publish_wanted(self, type: str, data: Any, *, key: str, source: str) -> None:
+        """`publish` what happens inside, with this `type`, `data`, `key` and `source`, if a subscriber wants it."""
+        event = made_event(new_id(), self._clock.now(), type, data, key=short_key(key), source=source)
+        world = await self._world()
+        if subscribers := _subscribers(world, event):
+            await self._log().outbox.publish(world.roster.team, event, subscribers)
 
     async def receive(self, headers: Mapping[str, str], body: bytes, *, secret: str | None = None) -> str:
         """Publish the CloudEvent of an HTTP request with these `headers` and this `body`, in the structured or the
@@ -144,6 +150,10 @@ class Bus:
 
     async def _team(self) -> str:
         return (await self._world()).roster.team
+
+
+def _subscribers(world: World, event: BusEvent) -> list[str]:
+    return [each.id for each in world.subscriptions if each.wants(event)]
 
 
 def _check_limit(limit: object) -> None:

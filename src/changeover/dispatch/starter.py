@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from typing import Any
 
 from changeover.bus.cloud_event import structured
 from changeover.bus.delivery import Delivery
-from changeover.bus.event import BusEvent, task_of
+from changeover.bus.event import INSIDE, BusEvent, task_of
 from changeover.bus.schedule import AFTER, DUE, Emit
 from changeover.bus.signature import signed
 from changeover.bus.subscription import Specialist, Subscription, Webhook, is_url
@@ -28,6 +29,8 @@ from changeover.workflows.workflow import Workflow
 
 SENDER = "bus"
 """The sender of handoffs that events start."""
+HAPPENING = "happening-"
+"""How the ids of conversations begin that were started by what happened inside."""
 
 
 class Starter:
@@ -70,7 +73,8 @@ class Starter:
         id = target.id if isinstance(target, Workflow) else target
         if isinstance(id, str) and (workflow := world.roster.workflows.get(id)):
             event = delivery.event
-            options = {"key": delivery.key, "correlation_id": event.id, "context": {"event": event.view()}}
+            where = {"conversation": _conversation(delivery) or None, "correlation_id": event.id}
+            options = {**where, "key": delivery.key, "context": {"event": event.view()}}
             return started(workflow, _inputs(event), options)
         if isinstance(target, Workflow):
             raise MisconfiguredError(f"no workflow is called {id!r}")
@@ -90,10 +94,23 @@ def _package(subscription: Subscription, delivery: Delivery, template: str, rece
             receiver=receiver,
             reason=f"the event {event.type}",
             priority=PRIORITIES[priority] if isinstance(priority, str) else priority,
+            conversation=_conversation(delivery),
             correlation_id=event.id,
             idempotency_key=delivery.key,
         ),
     )
+
+
+def _conversation(delivery: Delivery) -> str:
+    """The id of the conversation that a happening inside starts, by which it is recognized; else left to the key."""
+    if not delivery.event.type.startswith(INSIDE) or delivery.event.type == DUE:
+        return ""
+    return f"{HAPPENING}{sha256(delivery.key.encode()).hexdigest()[:32]}"
+
+
+def is_of_a_happening(conversation: str) -> bool:
+    """True if a happening inside started the tree of this conversation."""
+    return conversation.startswith(HAPPENING)
 
 
 def _inputs(event: BusEvent) -> dict[str, Any]:

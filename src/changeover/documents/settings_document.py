@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from changeover.documents.agent_document import MODEL
+from changeover.documents.bus_document import SCHEDULES, SUBSCRIPTIONS
 from changeover.documents.handoff_document import APPROVAL, STRATEGY
 from changeover.documents.record import Field, Record
 from changeover.documents.shape import (
@@ -162,6 +163,8 @@ SETTINGS = Record(
         "routing": Field(ROUTING, "How agents are found for tasks."),
         "handoffs_enabled": Field(ENABLED, "True, false, or the share of conversations; also by agent."),
         "fallback": Field(FLAG, "True if the sender goes on alone when a handoff cannot be made."),
+        "subscriptions": Field(SUBSCRIPTIONS, "Which events of the bus start what."),
+        "schedules": Field(SCHEDULES, "What starts at times."),
         "model_retries": Field(WHOLE, "How often a call of a model that fails is tried again."),
         "tool_retries": Field(WHOLE, "How often a call of a tool that fails is tried again."),
     },

@@ -22,6 +22,8 @@ DEFAULTS: Mapping[str, Any] = {
     "model_retries": 2,
     "tool_retries": 0,
     "rules": (),
+    "subscriptions": (),
+    "schedules": (),
 }
 """The settings of a team that need not be written; any other is left out if it is None."""
 IN_CODE = ("guards", "hooks", "engine", "ask", "clock", "experiments")
