@@ -101,6 +101,8 @@ async def serve(app: FastAPI, settings: Settings, listens: Callable[[str], None]
         app,
         http=protocol,
         ws="websockets-sansio",
+        # Frames are small, and each reader would compress them anew.
+        ws_per_message_deflate=False,
         log_config=None,
         access_log=False,
         server_header=False,

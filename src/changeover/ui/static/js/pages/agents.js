@@ -57,7 +57,7 @@ class Agents {
   lost(id) { return this.graph.members.some((each) => each.place.id === id && !each.reachable) && !this.rules.some((each) => each.goto === id); }
 
   #row(each) {
-    const about = !each.enabled ? "disabled" : this.lost(each.id) ? "No handoff leads to it" : KINDS[each.kind] ?? (each.model || "the team's model");
+    const about = !each.enabled ? "disabled" : this.lost(each.id) ? "No handoff leads to it" : KINDS[each.kind] ?? (each.model || "team's model");
     return h("li", {}, h("a", { href: link(each.id), onpointerenter: () => this.map?.light(each.id) }, avatar(each.id, each.kind === "person" ? "round" : ""), h("span", { class: "two" }, h("b", {}, named(each.id)), h("span", { class: `meta ${this.lost(each.id) || !each.enabled ? "warn" : ""}` }, about)), h("span", { class: "tag" }, each.start ? "start" : each.version ? `v${each.version}` : "code")),
       view() === "map" && h("button", { class: "btn quiet square", type: "button", "aria-label": `Show ${nameOf(each.id)} on the map`, onclick: () => this.map.show(each.id) }, icon("search", "small")));
   }

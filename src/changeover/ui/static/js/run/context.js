@@ -7,13 +7,15 @@ import { avatar, named } from "../team.js";
 function row({ name, value: given, change, was, seq, agent, conversation }, { hopAt, go }) {
   const hop = seq && hopAt(seq, agent, conversation);
   const from = agent ? [avatar(agent, "tiny"), named(agent)] : "user";
-  return h("tr", { class: change },
-    h("th", { scope: "row" }, change === "new" && [h("span", { "aria-hidden": "true" }, "+ "), h("span", { class: "vh" }, "new ")], h("bdi", {}, name)),
-    h("td", {}, was !== undefined && h("s", {}, value(was)), h("bdi", { class: "val" }, value(given)),
+  return h("tr", { class: change, role: "row" },
+    h("th", { scope: "row", role: "rowheader" }, change === "new" && [h("span", { "aria-hidden": "true" }, "+ "), h("span", { class: "vh" }, "new ")], h("bdi", {}, name)),
+    h("td", { role: "cell" }, was !== undefined && h("s", {}, value(was)), h("bdi", { class: "val" }, value(given)),
       seq && h("button", { class: "by", type: "button", onclick: () => go(seq) }, h("span", { class: "vh" }, "set by "), from, hop && h("span", { class: "dim" }, ` hop ${hop.column + 1}`))));
 }
 
-const list = (title, found) => Object.keys(found).length > 0 && [h("h3", {}, title), h("table", {}, h("tbody", {}, Object.entries(found).map(([name, each]) => h("tr", {}, h("th", { scope: "row" }, h("bdi", {}, name)), h("td", {}, h("bdi", { class: "val" }, value(each)))))))];
+// Roles are said because rows are grids, which takes the meaning of a table from it.
+const table = (...kids) => h("table", { role: "table" }, kids);
+const list = (title, found) => Object.keys(found).length > 0 && [h("h3", {}, title), table(h("tbody", { role: "rowgroup" }, Object.entries(found).map(([name, each]) => h("tr", { role: "row" }, h("th", { scope: "row", role: "rowheader" }, h("bdi", {}, name)), h("td", { role: "cell" }, h("bdi", { class: "val" }, value(each)))))))];
 
 const same = (some, others) => others && some.every((each, index) => each === others[index]);
 
@@ -30,11 +32,11 @@ export function showContext(box, frame, where) {
 }
 
 function fill(box, frame, rows, where) {
-  const body = h("tbody");
+  const body = h("tbody", { role: "rowgroup" });
   keyed(body, rows, (each) => row(each, where));
   box.replaceChildren(...[
     frame.conversation !== where.root && h("p", { class: "meta of" }, "of the delegate ", named(frame.agent)),
-    rows.length ? h("table", { class: "variables" }, h("caption", { class: "vh" }, "Variables"), body) : h("p", { class: "meta none" }, "No variables yet: they appear when a caller, a handoff or a tool sets them."),
+    rows.length ? h("div", { class: "variables" }, table(h("caption", { class: "vh" }, "Variables"), body)) : h("p", { class: "meta none" }, "No variables yet: they appear when a caller, a handoff or a tool sets them."),
     list("Artifacts", frame.artifacts), list("Workflow", frame.workflow),
   ].flat().filter(Boolean));
 }
