@@ -15,7 +15,21 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from changeover import Agent, Full, Limits, Recent, Team, delegate, handoff, specialist
+from changeover import (
+    Agent,
+    BusEvent,
+    Emit,
+    Full,
+    Limits,
+    Recent,
+    Schedule,
+    Specialist,
+    Subscription,
+    Team,
+    delegate,
+    handoff,
+    specialist,
+)
 from changeover.errors import ChangeoverError
 from changeover.messages import Message, Reply, ToolResult
 from changeover.models import Usage
@@ -98,6 +112,12 @@ def busy(package: HandoffPackage) -> Rejected:
     return Rejected("may send back 100 EUR at most")
 
 
+def unpack(event: BusEvent) -> None:
+    """Fail, unless the parcel is there."""
+    if event.data["parcel"] == "lost":
+        raise LookupError(f"no parcel of order {event.data['order']} has arrived")
+
+
 def operations(store: str | None = None, clock: Clock | None = None) -> Team:
     """The team; agents of the queue have no worker unless one is started."""
     pace = Pace(clock)
@@ -119,6 +139,15 @@ def operations(store: str | None = None, clock: Clock | None = None) -> Team:
         start="triage",
         model=ScriptedModel(pace.reply),
         store=store,
+        subscriptions=[
+            Subscription("payment.*", to="billing", priority="urgent", task="Look at {data.order}", name="Payments"),
+            Subscription("parcel.late", to=Specialist("parcels", task="plain {data.order}"), where="data.days > `1`"),
+            Subscription("order.returned", to=unpack, name="Returns desk", tries=2, backoff=0.05),
+        ],
+        schedules=[
+            Schedule("weekly-report", cron="0 7 * * 1", timezone="Europe/Berlin", start="research", task="plain"),
+            Schedule("night-check", cron="30 2 * * *", start=Emit("payment.check")),
+        ],
         experiments=[Experiment("context", {"full": Full(), "recent": Recent(4)})],
         **options,
     )

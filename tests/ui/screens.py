@@ -155,6 +155,11 @@ def _give(page: Page) -> None:
     page.get_by_role("button", name="Give to another").first.click()
 
 
+def _event(page: Page) -> None:
+    page.locator(".events > li", has_text="payment.double").get_by_role("button").first.click()
+    page.wait_for_selector(".deliveries li")
+
+
 def _token(page: Page) -> None:
     page.get_by_role("button", name="New token").click()
 
@@ -165,10 +170,22 @@ OPERATIONS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
     "router": ("/router", None),
     "queue": ("/queue", None),
     "queue-give": ("/queue", _give),
+    "bus": ("/bus", None),
+    "bus-event": ("/bus", _event),
+    "schedules": ("/schedules/weekly-report", None),
     "settings": ("/settings", None),
     "settings-token": ("/settings", _token),
 }
 """Pages of operators, of a store with a day of conversations."""
+
+EVENTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("order.returned", {"order": "987", "parcel": "lost"}),
+    ("parcel.late", {"order": "1047", "days": 2}),
+    ("account.closed", {"customer": "cus_77Kd"}),
+    ("payment.double", {"order": "1042", "amount": 129.0}),
+    ("parcel.late", {"order": "1051", "days": 4}),
+)
+"""Events of a shop; the address that gets returned orders does not answer."""
 
 PEOPLE: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("admin on duty", "admin", {"everything": True}),
@@ -228,6 +245,10 @@ def _bustle(server: Server) -> None:
                 post(f"{path}/complete", result="It is the customer's own card.", **held)
             elif number == 3:
                 post(f"{path}/fail", reason="The order has no payment.", **held)
+        for type, data in EVENTS:
+            post("/bus/events", type=type, data=data, source="shop")
+        post("/schedules/weekly-report/run")
+        post("/schedules/night-check/pause")
         post("/breakers/carrier/reset")
         post("/breakers/goodwill/force")
         with server.client(secrets[-1]) as viewer:

@@ -16,7 +16,7 @@ from tests.ui.operations import sow
 from tests.ui.test_access import token
 from tests.ui.test_safety import violations
 
-PAGES = ("metrics", "router", "queue", "settings")
+PAGES = ("metrics", "router", "queue", "bus", "schedules", "settings")
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +198,7 @@ def test_a_token_is_made_shown_once_and_revoked(page: Page, desk: Server):
 
 def test_a_viewer_finds_no_button_that_is_refused(context: BrowserContext, desk: Server):
     secret = token(desk, user="vera", role="viewer", everything=True)
-    changing = re.compile("Reset|Give|Retry|Cancel|Forget|New token|Revoke|Export")
+    changing = re.compile("Reset|Give|Retry|Cancel|Forget|New token|Revoke|Export|Send again|Publish an|Run now|Pause")
     page = context.new_page()
     for path in PAGES:
         opened(page, desk, path, secret)
@@ -214,3 +214,46 @@ def test_pages_of_operators_have_no_violation(page: Page, desk: Server, path: st
     for each in page.locator("#body details").all():
         each.evaluate("element => (element.open = true)")
     assert violations(page) == []
+
+
+def test_an_event_opens_to_what_each_subscriber_did_and_a_dead_letter_is_sent_again(page: Page, desk: Server):
+    opened(page, desk, "bus")
+    page.get_by_role("button", name="Publish an event").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Type").fill("order.returned")
+    dialog.get_by_label("Data").fill("{lost}")
+    dialog.get_by_role("button", name="Publish").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("is not JSON")
+    dialog.get_by_label("Data").fill('{"order": "987", "parcel": "lost"}')
+    dialog.get_by_role("button", name="Publish").click()
+    letters = panel(page, "Dead letters")
+    expect(letters).to_contain_text("LookupError: no parcel of order 987 has arrived")  # it comes by itself
+    inside = page.locator(".events .inside")
+    expect(inside.locator(".deliveries li")).to_contain_text("2 attempts")
+    expect(inside).to_contain_text('"parcel": "lost"')
+    expect(page.locator("#subscribers")).to_contain_text("1 dead letter")
+    assert violations(page) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(page) == []
+    letters.get_by_role("button", name="Send again to Returns desk").click()
+    page.get_by_role("dialog").get_by_role("button", name="Send again").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert len(asked(desk, "/audit?action=bus.resend")["items"]) == 1
+
+
+def test_a_schedule_is_run_now_and_paused(page: Page, desk: Server):
+    opened(page, desk, "schedules")
+    page.get_by_role("button", name="weekly-report").click()
+    inside = page.locator(".plans .inside")
+    expect(panel(page, "Next runs").locator("li")).to_have_count(5)
+    inside.get_by_role("button", name="Run now").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run now").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    inside.get_by_role("button", name="Pause").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    expect(page.locator(".plans .pill", has_text="paused")).to_be_visible()
+    assert violations(page) == []
+    inside.get_by_role("button", name="Resume").click()
+    page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+    expect(panel(page, "Next runs").locator("li")).to_have_count(5)

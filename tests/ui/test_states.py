@@ -21,6 +21,8 @@ EMPTY = {
     "tools": "Tools appear here",
     "metrics": "Handoffs appear here as soon as an agent offers one",
     "router": "Experiments appear here",
+    "bus": "Events appear here",
+    "schedules": "Schedules appear here",
     "settings": "Nothing was changed or refused yet",
 }
 """What each page says while there is nothing: what will appear. A new page needs its words here."""

@@ -42,6 +42,8 @@ PAGES = (
     Page("tools", "Tools", "wrench", "Build", item="tools"),
     Page("metrics", "Metrics", "chart-column", "Learn"),
     Page("router", "Router", "flask-conical", "Learn"),
+    Page("bus", "Bus", "radio", "Learn", item="bus"),
+    Page("schedules", "Schedules", "calendar-clock", "Learn", item="schedules"),
     Page("settings", "Settings", "settings", "foot"),
 )
 """The pages in the order of the sidebar; each has a template and a script of its name."""

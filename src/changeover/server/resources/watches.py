@@ -48,6 +48,23 @@ class Declared(Struct, frozen=True):
     by: str
 
 
+class Step(Struct, frozen=True):
+    """How far an event is, or its delivery to one subscriber."""
+
+    event: str
+    subscriber: str = ""
+    state: str = ""
+    attempts: int = 0
+
+
+class Clockwork(Struct, frozen=True):
+    """How a schedule stands."""
+
+    name: str
+    paused: bool
+    last_event: str
+
+
 class Snapshot(Struct, frozen=True):
     """The snapshot of a list."""
 
@@ -89,6 +106,18 @@ async def _queue(team: Team, who: Caller) -> list[tuple[str, Any]]:
     return [(each.ticket.id, each) for each in (await waiting_tickets(team, who))[:MOST_ITEMS]]
 
 
+async def _bus(team: Team, who: Caller) -> list[tuple[str, Any]]:
+    events = [(each.id, Step(each.id)) for each in await team.bus.events(limit=MOST_ITEMS)]
+    deliveries = await team.log.outbox.deliveries(team.name, limit=MOST_ITEMS)
+    steps = [Step(each.event.id, each.subscriber, each.state, each.attempts) for each in deliveries]
+    return [*events, *((f"{each.event} {each.subscriber}", each) for each in steps)]
+
+
+async def _schedules(team: Team, who: Caller) -> list[tuple[str, Any]]:
+    known = [Clockwork(each.schedule.name, each.paused, each.last_event) for each in await team.schedules.list()]
+    return [(each.name, each) for each in known]
+
+
 async def _metrics(team: Team, who: Caller) -> list[tuple[str, Any]]:
     found = await team.metrics(DAY)
     return [("", Figures("", found.totals)), *((id, Figures(id, each)) for id, each in found.agents.items())]
@@ -106,6 +135,8 @@ LISTS: dict[str, Callable[[Team, Caller], Awaitable[list[tuple[str, Any]]]]] = {
     "tasks": _tasks,
     "approvals": _approvals,
     "queue": _queue,
+    "bus": _bus,
+    "schedules": _schedules,
     "metrics": _metrics,
     "declarations": _declarations,
 }

@@ -24,6 +24,10 @@ const ACTIONS = {
   "breakers.force": (each) => `opened the circuit breaker of ${each.subject}`,
   "experience.reset": ({ detail }) => `reset what the router had learned${detail.capability || detail.agent ? ` about ${[detail.capability, detail.agent].filter(Boolean).join(" by ")}` : ""}`,
   "ticket.retry": (each) => `let another worker try ${each.subject}`,
+  "bus.resend": (each) => `sent the event ${each.subject} again`,
+  "schedule.run": (each) => `ran the schedule ${each.subject}`,
+  "schedule.pause": (each) => `paused the schedule ${each.subject}`,
+  "schedule.resume": (each) => `resumed the schedule ${each.subject}`,
   export: () => "exported everything",
 };
 const words = (each) => ACTIONS[each.action]?.(each) ?? `${each.action} ${each.subject}`;
