@@ -61,6 +61,17 @@ class Postponed(Struct, frozen=True):
 Outcome: TypeAlias = Done | Failed | Postponed
 
 
+def word_of(outcome: Outcome) -> str:
+    """The outcome in one word, for figures."""
+    match outcome:
+        case Done():
+            return "done"
+        case Failed(due=due):
+            return "dead" if due is None else "failed"
+        case Postponed():
+            return "postponed"
+
+
 class Fetch(NamedTuple):
     """A process asks for deliveries to a subscriber."""
 

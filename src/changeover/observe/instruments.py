@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 SCOPE = "changeover"
 OF_HANDOFFS = (names.SENDER, names.RECEIVER, names.MODE, names.OUTCOME)
 """Attributes of handoffs that are labels: as many values as the team has members."""
-ATTRIBUTES = {"agent": names.AGENT_ID, "sender": names.SENDER, "receiver": names.RECEIVER, "limit": names.LIMIT}
+ATTRIBUTES = {
+    "agent": names.AGENT_ID,
+    "sender": names.SENDER,
+    "receiver": names.RECEIVER,
+    "limit": names.LIMIT,
+    "subscriber": names.SUBSCRIBER,
+    "outcome": names.OUTCOME,
+    "schedule": names.SCHEDULE,
+}
 """The attributes by the labels of readings."""
 
 

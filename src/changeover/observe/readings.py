@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from changeover.bus.delivery import Backlog
 from changeover.errors import EngineError
 from changeover.faults import Circuit
 from changeover.relay.health import Spread, Traffic
@@ -48,6 +49,11 @@ READINGS = {
     "queue.claimed": Reading("gauge", "Tickets that workers hold.", ("agent",)),
     "queue.claims": Reading("counter", "Tickets that this process claimed.", ("agent",)),
     "queue.leases.lost": Reading("counter", "Claims of any worker that this process found expired.", ("agent",)),
+    "bus.waiting": Reading("gauge", "Deliveries of events that wait.", ("subscriber",)),
+    "bus.dead": Reading("gauge", "Dead letters.", ("subscriber",)),
+    "bus.oldest": Reading("gauge", "Age of the oldest event that waits.", ("subscriber",), "s"),
+    "bus.deliveries": Reading("counter", "Attempts of this process to deliver an event.", ("subscriber", "outcome")),
+    "schedules.starts": Reading("counter", "Due times for which this process started something.", ("schedule",)),
     "store.appends": Reading("counter", "Entries that this process recorded."),
     "stream.readers": Reading("gauge", "Clients of this process that read along."),
 }
@@ -71,6 +77,7 @@ class Snapshot(Struct, frozen=True):
     traffic: Traffic
     members: Collection[str]
     now: float
+    backlogs: Sequence[Backlog] = ()
 
     def named(self, name: str) -> str:
         """The label of an agent."""
@@ -82,6 +89,7 @@ class Snapshot(Struct, frozen=True):
         return {
             **self._refusals(),
             **self._queue(),
+            **self._bus(),
             "limits.reached": {(each.limit,): each.count for each in self.limits},
             "breaker.open": {(self.named(each.receiver),): float(each.state != "closed") for each in self.circuits},
             "queue.claims": self._by_agent(traffic.claims),
@@ -110,6 +118,19 @@ class Snapshot(Struct, frozen=True):
                 oldest[agent] = max(oldest.get(agent, 0.0), self.now - each.ticket.at)
         return {"queue.depth": waiting, "queue.claimed": claimed, "queue.oldest": oldest}
 
+    def _bus(self) -> dict[str, Values]:
+        waiting, dead = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
+        oldest: dict[tuple[str, ...], float] = {}
+        for each in self.backlogs:
+            waiting[each.subscriber,] += each.waiting
+            dead[each.subscriber,] += each.dead
+            if each.oldest is not None:
+                oldest[each.subscriber,] = max(oldest.get((each.subscriber,), 0.0), self.now - each.oldest)
+        starts: Values = {(schedule,): count for schedule, count in self.traffic.starts.copy().items()}
+        outcomes: Values = {(*key,): count for key, count in self.traffic.deliveries.copy().items()}
+        found: dict[str, Values] = {"bus.waiting": waiting, "bus.dead": dead, "bus.oldest": oldest}
+        return {**found, "bus.deliveries": outcomes, "schedules.starts": starts}
+
     def _by_agent(self, counted: Counter[str]) -> Values:
         found = Counter[tuple[str, ...]]()
         for agent, count in counted.copy().items():  # the writer's thread may count meanwhile
@@ -128,6 +149,7 @@ async def snapshot(log: Log, members: Collection[str], now: float) -> Snapshot:
         log.traffic,
         members,
         now,
+        await log.outbox.counts(),
     )
 
 

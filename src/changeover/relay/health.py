@@ -67,6 +67,10 @@ class Traffic(Struct):
     """Entries per transaction; none in memory, where each entry is recorded by itself."""
     lag: Spread = field(default_factory=lambda: Spread(LAGS))
     """Seconds from the request of a batch's oldest entry to its commit."""
+    deliveries: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Attempts to deliver an event, by subscriber and outcome: done, failed, dead or postponed."""
+    starts: Counter[str] = field(default_factory=Counter)
+    """Due times for which something was started, by schedule."""
     claims: Counter[str] = field(default_factory=Counter)
     """Tickets that were claimed, by agent."""
     leases_lost: Counter[str] = field(default_factory=Counter)

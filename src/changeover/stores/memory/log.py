@@ -84,7 +84,7 @@ class MemoryLog:
         self.audit = StoredAudit(self._audited, now)
         self.workers = StoredWorkers(MemoryTable(WORKERS, self._lock))
         self.tokens = StoredTokens(MemoryTable(TOKENS, self._lock), self.audit, now)
-        self.outbox = self.timetable = MemoryOutbox(now)
+        self.outbox = self.timetable = MemoryOutbox(now, self.traffic)
         self.deltas = LocalDeltas()
         self._lessons = MemoryLessons(self._lock, self._entries, self._cost)
         self._declared = MemoryDeclarations(self._lock, now)

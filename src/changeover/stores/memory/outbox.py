@@ -23,10 +23,12 @@ from changeover.bus.delivery import (
     Postponed,
     Rest,
     ScheduleState,
+    word_of,
 )
 from changeover.bus.event import BusEvent
 from changeover.errors import KeyConflict
 from changeover.ids import bus_topic
+from changeover.relay.health import Traffic
 from changeover.stores.feed import Listeners
 
 Lane = tuple[str, str, str]
@@ -58,8 +60,8 @@ class Parcel:
 class MemoryOutbox:
     """The ports `Outbox` and `Timetable` in memory. `now` is the store's clock."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._lock, self._now, self._numbers = threading.Lock(), now, count(1)
+    def __init__(self, now: Callable[[], float], traffic: Traffic) -> None:
+        self._lock, self._now, self._traffic, self._numbers = threading.Lock(), now, traffic, count(1)
         self._events: dict[str, tuple[str, BusEvent]] = {}
         """Team and event by id, in the order of publication."""
         self._keys: dict[tuple[str, str], BusEvent] = {}
@@ -115,6 +117,7 @@ class MemoryOutbox:
             parcel.put(updated_at=self._now())
             if not parcel.waits:
                 self._leave(parcel)
+            self._traffic.deliveries[delivery.subscriber, word_of(outcome)] += 1
             return True
 
     async def rest(self, team: str, now: float) -> Rest:
@@ -208,6 +211,7 @@ class MemoryOutbox:
             self._schedules[key] = replace(state, handled=firing.handled, last_event=last)
             if event is not None:
                 self._insert(firing.team, event, [firing.subscriber])
+                self._traffic.starts[firing.schedule] += 1
             return True
 
     # The following methods are called with the lock held.

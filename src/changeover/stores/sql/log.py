@@ -105,7 +105,7 @@ class SqlLog:
         self.workers = StoredWorkers(SqlTable(self._sql.workers, store))
         self.tokens = StoredTokens(SqlTable(self._sql.tokens, store), self.audit)
         self.declarations = StoredDeclarations(SqlDeclarations(self._sql.declarations, store))
-        self.outbox = self.timetable = SqlTimetable(self._sql.outbox, store, self._feed.listening)
+        self.outbox = self.timetable = SqlTimetable(self._sql.outbox, store, self._feed.listening, self.traffic)
         self._erasure = Erasure(self._sql)
         # Also if it is never closed: at the end of the process, or when its last user drops it.
         self._finish = weakref.finalize(self, _finish, os.getpid(), self._writer, self._feed, self._reader, self.deltas)

@@ -20,10 +20,12 @@ from changeover.bus.delivery import (
     Postponed,
     Rest,
     ScheduleState,
+    word_of,
 )
 from changeover.bus.event import BusEvent
 from changeover.errors import KeyConflict
 from changeover.ids import bus_topic
+from changeover.relay.health import Traffic
 from changeover.stores.sql.database import Call, Round, Row, Session
 from changeover.stores.sql.jobs import OpenStore, SideJob
 from changeover.stores.sql.outbox_statements import OutboxStatements
@@ -107,8 +109,8 @@ Request = Publish | Fetch | Renew | Settle | Resend | Fire | Note | Pause | Swee
 class SqlOutbox:
     """The port `Outbox` over its tables; `listen` wakes a process when one of these topics has news."""
 
-    def __init__(self, sql: OutboxStatements, store: OpenStore, listen: Listen) -> None:
-        self._sql, self._store, self._listen = sql, store, listen
+    def __init__(self, sql: OutboxStatements, store: OpenStore, listen: Listen, traffic: Traffic) -> None:
+        self._sql, self._store, self._listen, self._traffic = sql, store, listen, traffic
 
     async def publish(self, team: str, event: BusEvent, subscribers: Sequence[str]) -> str:
         share = len(msgspec.json.encode(event.data)) / MOST
@@ -122,7 +124,9 @@ class SqlOutbox:
         await self._store.write(self._write, Renew(tokens, lease), None)
 
     async def settle(self, delivery: Delivery, token: str, outcome: Outcome) -> bool:
-        return await self._store.write(self._write, Settle(delivery.team, delivery, token, outcome), False)
+        held = await self._store.write(self._write, Settle(delivery.team, delivery, token, outcome), False)
+        self._traffic.deliveries[delivery.subscriber, word_of(outcome)] += held
+        return held
 
     async def rest(self, team: str, now: float) -> Rest:
         [row] = await self._store.rows(self._sql.rest(team=team, now=now))
@@ -179,7 +183,9 @@ class SqlTimetable(SqlOutbox):
         return await self._store.write(self._write, Pause(team, name, paused, now), False)
 
     async def fire(self, firing: Firing, event: BusEvent | None) -> bool:
-        return await self._store.write(self._write, Fire(firing, event), False)
+        fired = await self._store.write(self._write, Fire(firing, event), False)
+        self._traffic.starts[firing.schedule] += fired and event is not None
+        return fired
 
 
 class Deliveries:
