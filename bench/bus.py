@@ -51,8 +51,9 @@ async def _figures(name: str, store: str) -> list[Figure]:
         waits.clear()
         for round in range(CROWD):
             await asyncio.gather(*(publish(f"{round}-{number}") for number in range(AT_ONCE)))
-        while len(waits) < AT_ONCE * CROWD:  # noqa: ASYNC110 - the last of them may have come before
-            await asyncio.sleep(0.01)
+            while len(waits) < AT_ONCE * (round + 1):
+                heard.clear()
+                await heard.wait()
         crowd = list(waits)
     return [*_spread(f"publish to start on {name}", alone), *_spread(f"the same, {AT_ONCE} at once", crowd)]
 
