@@ -24,6 +24,7 @@ from changeover.tools.command import Command
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import tool
 from changeover.tools.variable import Variable
+from changeover.workflows.workflow import Workflow, WorkflowStep
 from tests.ui.hostile import HOSTILE, NAME
 
 FORMS = Path(__file__).parent / "skills/forms"
@@ -162,6 +163,23 @@ def _triage(said: str, turn: int) -> Reply:
     return next((found[turn] for word, found in lines.items() if word in said), says("Hello.", thinking="A greeting."))
 
 
+def collect(ctx: RunContext) -> dict[str, list[str]]:
+    """The orders whose parcels are late."""
+    return {"orders": [f"order {number}" for number in (1038, 1042, 1045)]}
+
+
+parcels = Workflow(
+    "parcels",
+    name="Late parcels",
+    description="Looks up late parcels, and writes to the customers once a person agrees.",
+    steps=[
+        WorkflowStep("collect", function=collect, name="Collect orders"),
+        WorkflowStep("check", agent="research", after=["collect"], for_each="steps.collect.output.orders"),
+        WorkflowStep("gift", agent="library", after=["collect"], when="inputs.gift"),
+        WorkflowStep("decide", agent="mallory", after=["check", "gift"], approval=True, input="decide, {inputs.words}"),
+        WorkflowStep("report", agent="triage", after=["decide"], input="Hello, {inputs.reader}", retry=2),
+    ],
+)
 team = Team(
     [
         Agent(
@@ -202,4 +220,5 @@ team = Team(
     start="triage",
     limits=Limits(max_handoffs=100, max_turns=500),
     model=PacedModel(reply),
+    workflows=[parcels],
 )

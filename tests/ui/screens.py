@@ -255,6 +255,30 @@ def _bustle(server: Server) -> None:
             viewer.post("/breakers/goodwill/reset")
 
 
+@contextmanager
+def _flows(folder: str) -> Iterator[Server]:
+    """A team with a workflow: a run of it is over, one waits for a person, and one has failed."""
+    store = f"sqlite:///{empty_file(Path(folder) / 'flows.db')}"
+    with started(store, "--rate", "0", team="tests/ui/desk.py:team") as server, server.client(None) as api:
+        for id, words in (("parcels-done", "please"), ("parcels-failed", "fail once"), ("parcels-wait", "please")):
+            given = {"inputs": {"words": words, "reader": "Accounts"}, "conversation": id}
+            api.post("/workflows/parcels/runs", params={"wait": True}, json=given).raise_for_status()
+            if id != "parcels-wait":
+                [asked] = api.get("/approvals", params={"conversation": id}).json()["items"]
+                api.post(f"/approvals/{asked['id']}/decision", json={"decision": {"type": "approve"}})
+                api.post(f"/conversations/{id}/resume", params={"wait": True})
+        yield server
+
+
+FLOWS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
+    "workflows": ("/workflows", None),
+    "workflow": ("/workflows/parcels", None),
+    "workflow-run": ("/runs/parcels-done", None),
+    "workflow-waits": ("/runs/parcels-wait", None),
+    "workflow-failed": ("/runs/parcels-failed", None),
+}
+
+
 def _shoot(browser: Browser, url: str, name: str, path: str, act: Callable[[Page], None] | None) -> None:
     for look, (theme, size) in LOOKS.items():
         page = browser.new_page(viewport=size, reduced_motion="reduce")
@@ -282,7 +306,7 @@ def main(names: list[str]) -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        for serve, screens in ((_demo, SCREENS), (_operations, OPERATIONS)):
+        for serve, screens in ((_demo, SCREENS), (_operations, OPERATIONS), (_flows, FLOWS)):
             if wanted := [name for name in screens if not names or name in names]:
                 with serve(folder) as server:
                     for name in wanted:

@@ -19,6 +19,7 @@ EMPTY = {
     "queue": "Work that waits for a worker appears here",
     "agents": "The team appears here",
     "tools": "Tools appear here",
+    "workflows": "Workflows appear here",
     "metrics": "Handoffs appear here as soon as an agent offers one",
     "router": "Experiments appear here",
     "bus": "Events appear here",

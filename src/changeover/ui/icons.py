@@ -27,6 +27,7 @@ ICONS = (
     "download",
     "file",
     "flask-conical",
+    "git-fork",
     "globe",
     "history",
     "hourglass",

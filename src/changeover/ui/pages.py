@@ -40,6 +40,7 @@ PAGES = (
     Page("queue", "Queue", "layers"),
     Page("agents", "Agents", "bot", "Build", item="agent"),
     Page("tools", "Tools", "wrench", "Build", item="tools"),
+    Page("workflows", "Workflows", "git-fork", "Build", item="workflows"),
     Page("metrics", "Metrics", "chart-column", "Learn"),
     Page("router", "Router", "flask-conical", "Learn"),
     Page("bus", "Bus", "radio", "Learn", item="bus"),

@@ -48,7 +48,8 @@ class RunPage {
 
   // The chain as the server lays it out, and the records of the handoffs.
   async #lay() {
-    const [drawing, handoffs] = await Promise.all([get(`/conversations/${inPath(id)}/chain`), get(`/conversations/${inPath(id)}/handoffs`)]);
+    const [drawing, handoffs, flows] = await Promise.all([get(`/conversations/${inPath(id)}/chain`), get(`/conversations/${inPath(id)}/handoffs`), get(`/conversations/${inPath(id)}/workflows`)]);
+    [this.flow] = flows.items;
     this.drawing = drawing;
     this.records = new Map(handoffs.items.map((each) => [each.id, each]));
   }
@@ -79,11 +80,18 @@ class RunPage {
     document.title = `${this.row.title || id} · Changeover`;
     this.spans = spansOf(events);
     showFacts(byId("facts"), this);
+    if (this.flow) this.#steps();
     this.chain.draw(this.drawing);
     this.scrubber.resize(events.length, events.flatMap(({ type }, step) => (MARKED.includes(type) ? [{ step, bad: type !== "handoff_accepted" }] : [])));
     this.waterfall.draw(this.spans, events, now());
     this.#status();
     if (this.inspector.shown?.handoff) this.inspector.handoff(this.inspector.shown.handoff);
+  }
+
+  // Read only where a workflow runs: most conversations have none.
+  async #steps() {
+    const { showSteps } = await import("../steps.js");
+    showSteps(byId("flow"), this.flow, may(this.who, "operator") && ((step, button) => this.retry(step, button)));
   }
 
   #status() {
@@ -130,6 +138,17 @@ class RunPage {
     this.goTo(span.until);
     if (span.handoff) this.choose(span.handoff);
     else this.inspector.span(span);
+  }
+
+  async retry(step, button) {
+    button.disabled = true;
+    try {
+      await post(`/conversations/${inPath(id)}/steps/${inPath(step)}/retry`);
+      await this.refresh();
+    } catch (problem) {
+      complain(problem);
+      button.disabled = false;
+    }
   }
 
   async cancel() {
