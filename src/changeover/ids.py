@@ -12,6 +12,7 @@ call names the command that is about it, see `Mark`.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from hashlib import sha256
 
 FIRST_TASK = 2
@@ -295,6 +296,7 @@ def context_id(body: str) -> str:
 # Traces: as in the W3C header `traceparent`
 
 
+@lru_cache(maxsize=1024)
 def span_id(what: str) -> str:
     """The span of a run, a task, a handoff or a wait, by its id: every process finds the same."""
     return sha256(what.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -314,6 +316,7 @@ def at_span(trace_context: str, what: str) -> str:
     return f"{trace_context[:36]}{span_id(what)}{trace_context[52:]}"
 
 
+@lru_cache(maxsize=1024)
 def split_trace(trace_context: str) -> tuple[str, str, bool]:
     """The trace, the span ("" at the beginning of the trace) and whether it is sampled; what is no place is not."""
     if (found := _TRACE.fullmatch(trace_context)) is None:

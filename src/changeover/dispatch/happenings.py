@@ -39,6 +39,10 @@ class Happenings:
     def __init__(self, bus: Bus, log: Callable[[], Log]) -> None:
         self._bus, self._log = bus, log
 
+    def ready(self, recorded: Sequence[Recorded]) -> bool:
+        """True if there is nothing to publish."""
+        return not any(_happening(record) is not None or _may_open(record) for record in recorded)
+
     async def noticed(self, recorded: Sequence[Recorded]) -> None:
         """Publish what subscribers may want of these events."""
         for record in recorded:
@@ -47,7 +51,7 @@ class Happenings:
                 continue
             if (found := _happening(record)) is not None:
                 await self._publish(*found, record.id, record.conversation)
-            if not isinstance(record.event, Unreadable) and may_blame([record.event]):
+            if _may_open(record):
                 await self._opened(record.conversation)
 
     async def _opened(self, conversation: str) -> None:
@@ -62,6 +66,11 @@ class Happenings:
             await self._bus.publish_wanted(type, data, key=f"{type} {key}", source=source)
         except ChangeoverError as error:
             logger.warning("%s was not published: %s", type, error)
+
+
+def _may_open(record: Recorded) -> bool:
+    """True if the event may have opened a circuit."""
+    return not isinstance(record.event, Unreadable) and may_blame([record.event])
 
 
 def _happening(record: Recorded) -> tuple[str, dict[str, Any]] | None:

@@ -55,6 +55,9 @@ class Observers:
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = observers
 
+    def ready(self, recorded: Sequence[Recorded]) -> bool:
+        return all(each.ready(recorded) for each in self._observers)
+
     async def noticed(self, recorded: Sequence[Recorded]) -> None:
         for each in self._observers:
             await each.noticed(recorded)
@@ -72,6 +75,10 @@ class Hooks:
         self._hooks: dict[type, list[Hook]] = {}
         for name, hook in hooks.items():
             self._hooks.setdefault(EVENTS[ALIASES.get(name, name)], []).append(hook)
+
+    def ready(self, recorded: Sequence[Recorded]) -> bool:
+        """True if no hook is called."""
+        return self._hooks.keys().isdisjoint(type(record.event) for record in recorded)
 
     async def noticed(self, recorded: Sequence[Recorded]) -> None:
         for record in recorded:

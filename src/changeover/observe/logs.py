@@ -83,6 +83,9 @@ class Narrator:
         """The run and the trace of each conversation that is under way here."""
         self._traces: dict[tuple[str, int], str] = {}
 
+    def ready(self, recorded: Sequence[Recorded]) -> bool:
+        return True
+
     async def noticed(self, recorded: Sequence[Recorded]) -> None:
         """Log these events."""
         if not logger.isEnabledFor(logging.INFO):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import ExitStack
+from contextvars import Token
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakMethod
@@ -104,6 +104,12 @@ class Tracing:
         """The caller's place in a trace, or the beginning of a new one."""
         return self.pen.begin()
 
+    def ready(self, recorded: Sequence[Recorded]) -> bool:
+        """True if no log has to be read: all before these events is known here."""
+        first = recorded[0]
+        trace = self._traces.get(first.conversation)
+        return first.position == 0 or (trace is not None and trace.position == first.position)
+
     async def noticed(self, recorded: Sequence[Recorded]) -> None:
         """End the spans that these events end."""
         for record in recorded:
@@ -137,7 +143,9 @@ class Call:
 
     def __init__(self, span: Span, pen: _Pen) -> None:
         self._span, self._pen = span, pen
-        self._using, self._begun = ExitStack(), perf_counter()
+        self._begun = perf_counter()
+        self._before: tuple[Token[str], object] | None = None
+        """What was current before this call."""
 
     def tell(self, **attributes: Any) -> None:
         """Add attributes, by the names of `semconv`."""
@@ -164,13 +172,15 @@ class Call:
     def __enter__(self) -> Self:
         own = self._span.get_span_context()
         here = trace_context(f"{own.trace_id:032x}", f"{own.span_id:016x}", own.trace_flags.sampled)
-        self._using.callback(current_trace.reset, current_trace.set(here))
         attached = self._pen.context.attach(self._pen.api.set_span_in_context(self._span))
-        self._using.callback(self._pen.context.detach, attached)
+        self._before = current_trace.set(here), attached
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
-        self._using.close()
+        if self._before is not None:
+            token, attached = self._before
+            self._pen.context.detach(attached)
+            current_trace.reset(token)
         if kind is not None:  # the words of an error may be private: its kind says enough
             self.fail(kind.__name__)
         self.end()
@@ -350,7 +360,8 @@ class TracedModel:
         return call
 
     def _note(self, call: Call, reply: Reply) -> None:
-        call.tell(INPUT_TOKENS=reply.usage.input_tokens, OUTPUT_TOKENS=reply.usage.output_tokens)
+        if reply.usage.total_tokens:  # else the provider reports none
+            call.tell(INPUT_TOKENS=reply.usage.input_tokens, OUTPUT_TOKENS=reply.usage.output_tokens)
         if reply.usage.cost is not None:
             call.tell(COST=reply.usage.cost)
         call.show(lambda: {"OUTPUT_MESSAGES": {"text": reply.text, "calls": reply.calls}})

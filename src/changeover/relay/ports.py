@@ -394,6 +394,10 @@ class Log(Protocol):
 class Observer(Protocol):
     """Receives events after they are recorded."""
 
+    def ready(self, recorded: Sequence[Recorded]) -> bool:
+        """True if `noticed` would wait for nothing now; it is then called without a task of its own."""
+        ...
+
     async def noticed(self, recorded: Sequence[Recorded]) -> None: ...
 
 

@@ -55,6 +55,15 @@ LOST = (Conflict, Owned, LeaseLost, ClaimLost)
 """Errors of an append after which another process, loop or worker goes on with the conversation."""
 
 
+def finish(work: Coroutine[Any, Any, None]) -> None:
+    """Carry out a coroutine that waits for nothing, without a turn of the event loop."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    raise RuntimeError(f"{work!r} waits, although its observer was ready")
+
+
 class Dispatcher:
     """Runs conversations on one event loop. Commands that follow one another take one task."""
 
@@ -354,7 +363,12 @@ class Dispatcher:
         """Call hooks, then tell callers: a caller that has its result can rely on its hooks having been called."""
         if self._observer is not None and (calling := live.hook_task()) is not None:
             return self.soon(self._notify_after(calling, live))
-        if self._observer is not None and (live.unnotified or (live.notifying and live.notifying.locked())):
+        told_now = live.notifying is not None and live.notifying.locked()
+        if self._observer is not None and live.unnotified and not told_now and self._observer.ready(live.unnotified):
+            events, live.unnotified = live.unnotified, []
+            finish(self._observer.noticed(events))
+            live.wake()
+        elif self._observer is not None and (live.unnotified or told_now):
             # Shielded: if this task is cancelled meanwhile, the hooks and callers are still told.
             await asyncio.shield(self.begin(self._call_hooks(live, self._observer)))
         else:
