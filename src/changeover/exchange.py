@@ -14,9 +14,9 @@ from changeover.documents.tool_modules import ToolModules
 from changeover.ids import DEFAULT_TEAM
 from changeover.relay.declarations import Declaration, Edit, Kind
 from changeover.toolkits.skills import packed_skill
-from changeover.union import document_of, read_rows
+from changeover.union import SECTIONS, document_of, read_rows
 
-KINDS: dict[str, Kind] = {"agents": "agent", "tools": "tool", "skills": "skill", "settings": "team"}
+KINDS: dict[str, Kind] = {**SECTIONS, "settings": "team"}
 """The kinds of rows, by the sections of a document."""
 
 
@@ -33,9 +33,7 @@ def code_export(declared: Declared) -> TeamExport:
 
 def united(code: Mapping[str, Any], rows: Mapping[str, Any]) -> dict[str, Any]:
     """The document of code and rows; code wins, and its agents come first: a team without a `start` starts there."""
-    sections = {
-        key: {**(own := code.get(key, {})), **rows.get(key, {}), **own} for key in ("agents", "tools", "skills")
-    }
+    sections = {key: {**(own := code.get(key, {})), **rows.get(key, {}), **own} for key in SECTIONS}
     return {key: value for key, value in {**rows, **code, **sections}.items() if value != {}}
 
 

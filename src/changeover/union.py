@@ -22,6 +22,7 @@ from changeover.relay.ports import World
 from changeover.routing.registry import registry_over, roster_over
 from changeover.toolkits.connections import Connections
 from changeover.tools.run_context import RunContext
+from changeover.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
     from changeover.documents.shape import Scope
@@ -33,13 +34,14 @@ logger = logging.getLogger("changeover.team")
 
 Watch = Callable[[World], World]
 
-SECTIONS: dict[str, Kind] = {"agents": "agent", "tools": "tool", "skills": "skill"}
+SECTIONS: dict[str, Kind] = {"agents": "agent", "tools": "tool", "skills": "skill", "workflows": "workflow"}
 """The parts of a team's document that stand in rows of these kinds."""
 BLANK = Declared(())
 FIXED = ("name", "store")
 LISTED: dict[str, Callable[[Any], str]] = {
     "subscriptions": lambda declared: declared.id,
     "schedules": lambda declared: declared.name,
+    "workflows": lambda declared: declared.id,
 }
 """Settings that are lists of what has names: those of the store stand beside those of the code."""
 SOURCE = "the store"
@@ -82,6 +84,7 @@ class Union:
         own = [member for member in found.members if member.id not in self._ids]
         options = self._options(found.options, gone)
         named = {id for member in own for id in _named(member)} | _in_rules(options.get("rules", ()))
+        named |= _in_workflows(options.get("workflows", ()))
         absent = {id: member for id, member in gone.items() if id in named}
         members = (*self._declared.members, *own, *absent.values())
         new = assemble(dataclasses.replace(self._declared, members=members, **options), shared)
@@ -102,7 +105,7 @@ class Union:
         return {name: value for name, value in left_open.items() if name != "start" or value not in gone} | both
 
     def _with_own(self, name: str, given: Sequence[Any]) -> tuple[Any, ...]:
-        """The subscriptions or schedules of the code, and those of the store that have other names."""
+        """The subscriptions, schedules or workflows of the code, and those of the store that have other names."""
         own = getattr(self._declared, name)
         taken = {LISTED[name](each) for each in own}
         return (*own, *(each for each in given if LISTED[name](each) not in taken))
@@ -121,6 +124,8 @@ class Union:
         """What is said once of each agent and setting in the store that has no effect, because code declares it."""
         settings = _documents(rows, "team").get(self._declared.name, {})
         found = [f"agent {each.name!r}" for each in rows if _is(each, "agent") and each.name in self._ids]
+        flows = {workflow.id for workflow in self._declared.workflows}
+        found += [f"workflow {each.name!r}" for each in rows if _is(each, "workflow") and each.name in flows]
         found += [f"{name!r} of the team" for name in settings if name not in LISTED and not self._leaves_open(name)]
         for what in found:
             if what not in self._warned:
@@ -140,7 +145,8 @@ def read_rows(
 
 
 def document_of(rows: Sequence[Declaration], team: str) -> dict[str, Any]:
-    """The rows that are enabled as one document: settings of the team of this name, agents, tools and skills."""
+    """The rows that are enabled as one document: settings of the team of this name, agents, tools,
+    skills and workflows."""
     sections = {section: _documents(rows, kind) for section, kind in SECTIONS.items()}
     return {**_documents(rows, "team").get(team, {}), **sections}
 
@@ -211,6 +217,13 @@ def _named(member: Member) -> Iterator[str]:
         yield from way.alternatives
         if isinstance(way, Handoff) and way.return_to:
             yield way.return_to
+
+
+def _in_workflows(workflows: Sequence[Workflow]) -> set[str]:
+    """The ids of members that workflows name."""
+    steps = [step for workflow in workflows for step in workflow.steps]
+    named = (id for step in steps for id in (step.agent, step.function, step.on_rollback))
+    return {id for id in named if isinstance(id, str) and id}
 
 
 def _in_rules(rules: Sequence[Rule]) -> set[str]:

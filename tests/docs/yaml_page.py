@@ -3,15 +3,21 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from changeover.documents import agent_document, handoff_document, settings_document, tool_document
+from changeover.documents import (
+    agent_document,
+    handoff_document,
+    settings_document,
+    tool_document,
+    workflow_document,
+)
 from changeover.documents.record import Record
 
 YAML = """# YAML
 
 One format serves as a file, as a row of a store and as the body of an API request. `changeover schema` prints its JSON
-schema; [Declarations](../declarations.md) shows how it is used. A file has settings, and `agents`, `tools` and `skills`
-under their names; a row has what stands under one name. JSON is read too. Paths of functions name modules that
-`Team(tool_modules=[…])` or `CHANGEOVER_TOOL_MODULES` lists.
+schema; [Declarations](../declarations.md) shows how it is used. A file has settings, and `agents`, `tools`, `skills`
+and `workflows` under their names; a row has what stands under one name. JSON is read too. Paths of functions name
+modules that `Team(tool_modules=[…])` or `CHANGEOVER_TOOL_MODULES` lists.
 """
 
 
@@ -27,6 +33,9 @@ def sections() -> dict[str, tuple[str, Record]]:
         "Learning": ("Under `learning` of `routing`.", settings.LEARNING_RECORD),
         "Agents": ("Under `agents` and the id; older files have a list of members with `id`.", agent_document.MEMBER),
         "Skills": ("Under `skills` and the name.", agent_document.SKILL),
+        "Workflows": ("Under `workflows` and the id.", workflow_document.WORKFLOW),
+        "Steps": ("In the list `steps` of a workflow.", workflow_document.STEP),
+        "Retries": ("Under `retry` of a step, where it is no number.", workflow_document.RETRY_RECORD),
         "Handoffs": ("In the list `handoffs` of an agent, and tools of the type `handoff`.", ways["transfer"][0]),
         "Delegates": ("A handoff with `delegate: true`.", ways["delegate"][0]),
         "Specialists": ("A handoff with `specialist: true`.", ways["specialist"][0]),

@@ -149,6 +149,8 @@ ROUTING_RECORD = Record(
 )
 ROUTING = ROUTING_RECORD.shape(Routing, Routing.faults)
 
+LIMITS = Shape(_read_limits, _write_limits, TIERED.schema)
+
 SETTINGS = Record(
     "the settings of a team",
     {
@@ -158,7 +160,7 @@ SETTINGS = Record(
         "helper_model": Field(MODEL, "The model that sums up, and judges."),
         "strategy": Field(STRATEGY, "How much of a conversation receivers see."),
         "briefing": Field(TEXT_OR_FUNCTION, "The template with which handoffs are introduced."),
-        "limits": Field(Shape(_read_limits, _write_limits, TIERED.schema), "The limits of a run."),
+        "limits": Field(LIMITS, "The limits of a run."),
         "rules": Field(list_of(RULE, "a list of rules"), "When conversations go to an agent, end, or are refused."),
         "routing": Field(ROUTING, "How agents are found for tasks."),
         "handoffs_enabled": Field(ENABLED, "True, false, or the share of conversations; also by agent."),

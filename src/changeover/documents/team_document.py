@@ -1,4 +1,4 @@
-"""TeamDocument: agents, tools, skills and settings of a team as one document, read from YAML or JSON and written."""
+"""TeamDocument: agents, tools, skills, workflows and settings of a team as one document, in YAML or JSON."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from changeover.documents.agent_document import ABSENT, read_member, read_skill,
 from changeover.documents.settings_document import SETTINGS, STORE
 from changeover.documents.shape import Importer, Scope, no_imports
 from changeover.documents.tool_document import read_tool
+from changeover.documents.workflow_document import read_workflow
 from changeover.documents.yaml_value import DocumentError, YamlValue, as_yaml, joined, parse_yaml
 from changeover.handoffs.json_value import json_copy
 from changeover.ids import DEFAULT_TEAM
 from changeover.tools.skill import Skill
 
-Kind = Literal["agents", "tools", "skills"]
+Kind = Literal["agents", "tools", "skills", "workflows"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """The parts of a team that stand under names of their own."""
+READERS: dict[str, Any] = {"tools": read_tool, "skills": read_skill, "workflows": read_workflow}
+"""What reads one document of a section, beside agents."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def team_of(
 
 
 def read_one(section: str, name: str, text: str, source: str, scope: Scope) -> dict[str, Any]:
-    """The document of one agent, tool or skill, or of a team's settings, from YAML or JSON.
+    """The document of one agent, tool, skill or workflow, or of a team's settings, from YAML or JSON.
 
     `scope` is that of the other declarations, by `scope_of`. Raises one DocumentError with all faults, each with its
     line and column.
@@ -79,7 +82,7 @@ def read_one(section: str, name: str, text: str, source: str, scope: Scope) -> d
     elif section == "agents":
         _Reading(scope, []).member(name, value)
     else:
-        (read_tool if section == "tools" else read_skill)(name, value, scope)
+        READERS[section](name, value, scope)
     document: dict[str, Any] = json_copy(value.raw())
     return document
 
@@ -97,8 +100,8 @@ def scope_of(
 
 
 def split_team(text: str, source: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """The documents of a team's document that was read without faults: section ("agents", "tools", "skills" or
-    "settings"), name and document of each."""
+    """The documents of a team's document that was read without faults: section ("agents", "tools", "skills",
+    "workflows" or "settings"), name and document of each."""
     data = json_copy(parse_yaml(text, source).raw())
     found: list[tuple[str, str, dict[str, Any]]] = []
     for section in KINDS:
@@ -119,11 +122,12 @@ def _read(
     settings = {**SETTINGS.fields, **STORE.fields}
     sections, members = _members_of(document, scope, faults, beside, absent)
     reading = _Reading(scope, faults)
+    workflows = reading.named(sections.pop("workflows", None), "workflows", read_workflow)
     found = [reading.attempt(partial(reading.member, id, value)) for id, value in members]
     options = {key: reading.attempt(partial(settings[key].shape.read, value, scope)) for key, value in sections.items()}
     if faults:
         raise joined(faults)
-    return TeamDocument(found, options)
+    return TeamDocument(found, {**options, "workflows": tuple(workflows.values())} if workflows else options)
 
 
 def _members_of(

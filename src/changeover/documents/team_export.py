@@ -12,6 +12,7 @@ from changeover.documents.settings_document import SETTINGS
 from changeover.documents.shape import OMITTED, Inexpressible, Scope, Shape
 from changeover.documents.tool_document import write_tool
 from changeover.documents.tool_modules import ToolModules
+from changeover.documents.workflow_document import write_workflow
 from changeover.ids import DEFAULT_TEAM
 from changeover.tools.skill import Skill
 
@@ -35,7 +36,7 @@ class TeamExport:
     """A team as a document."""
 
     document: dict[str, Any]
-    """Settings, agents, tools and skills, as `read_team` reads them."""
+    """Settings, agents, tools, skills and workflows, as `read_team` reads them."""
     left_out: tuple[str, ...]
     """What only code can express, each with its place and the reason."""
 
@@ -55,6 +56,7 @@ def export_team(members: Sequence[Member], options: Mapping[str, Any], modules: 
         "agents": _written("agents", {member.id: member for member in members}, write_member, scope),
         "tools": _written("tools", scope.tools, write_tool, scope),
         "skills": _written("skills", scope.skills, write_skill, scope),
+        "workflows": _written("workflows", _by_id(options.get("workflows", ())), write_workflow, scope),
     }
     return TeamExport({key: value for key, value in document.items() if value != {}}, tuple(scope.left_out))
 
@@ -76,6 +78,10 @@ def _written(
     with scope.at(section):
         found = {name: scope.written(f".{name}", shape, each) for name, each in declared.items()}
     return {name: each for name, each in found.items() if each is not OMITTED}
+
+
+def _by_id(workflows: Sequence[Any]) -> dict[str, Any]:
+    return {each.id: each for each in workflows}
 
 
 def _stands_alone(tool: Any, scope: Scope) -> bool:

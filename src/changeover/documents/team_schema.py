@@ -10,6 +10,7 @@ from changeover.documents.handoff_document import APPROVAL, EXPECTS, STRATEGY, V
 from changeover.documents.settings_document import RULE, SETTINGS, STORE
 from changeover.documents.shape import closed
 from changeover.documents.tool_document import AUTH, tool_schema
+from changeover.documents.workflow_document import WORKFLOW
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -28,6 +29,7 @@ def definitions() -> dict[str, Mapping[str, Any]]:
         "skill": SKILL.schema,
         "tool": tool_schema(),
         "agent": MEMBER.schema,
+        "workflow": WORKFLOW.schema,
     }
 
 
@@ -45,6 +47,7 @@ def team_schema() -> dict[str, Any]:
         },
         "tools": _section("Tools and handoffs that agents name.", reference["tool"]),
         "skills": _section("Skills that agents name.", reference["skill"]),
+        "workflows": _section("Workflows, under their ids.", reference["workflow"]),
     }
     schema = _referenced(closed(properties, ("agents",)), found)
     return {

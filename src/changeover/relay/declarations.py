@@ -1,4 +1,4 @@
-"""Declarations: agents, tools, skills and team settings as rows of a store, each with its versions and writers."""
+"""Declarations: agents, tools, skills, workflows and team settings as rows of a store, with versions and writers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from changeover.errors import DeclarationConflict, EngineError, MisconfiguredErr
 from changeover.handoffs.json_value import json_copy
 from changeover.ids import SLUG
 
-Kind: TypeAlias = Literal["agent", "tool", "skill", "team"]
+Kind: TypeAlias = Literal["agent", "tool", "skill", "team", "workflow"]
 """`team` holds the settings of the team of this name."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

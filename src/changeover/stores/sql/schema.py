@@ -36,7 +36,7 @@ from changeover.stores.sql.columns import (
 )
 from changeover.stores.tables import AGENTS, AUDIT, BREAKERS, CONTEXTS, MEASURES, RESETS, TOKENS, WORKERS
 
-VERSION = "0006"
+VERSION = "0007"
 """The schema that this version of the code reads and writes; the name of the last migration."""
 
 METADATA = MetaData()
@@ -383,9 +383,9 @@ declarations = Table(
     one_of("kind", KINDS, "declarations"),
     one_of("state", STANDINGS, "declarations"),
 )
-"""Agents, tools, skills and team settings that are declared as data: one row for each version, the document as JSON.
-Rows are never changed. `edition` numbers the changes of the whole store, `rank` the declarations in the order in which
-they were first written."""
+"""Agents, tools, skills, workflows and team settings that are declared as data: one row for each version, the document
+as JSON. Rows are never changed. `edition` numbers the changes of the whole store, `rank` the declarations in the order
+in which they were first written."""
 
 _index("declarations_edition", "declarations.edition", declarations.c.edition)
 
