@@ -330,7 +330,8 @@ def test_an_agent_is_disabled_and_enabled(builder: Builder, stocked: Server):
 
 
 def test_a_viewer_sees_no_buttons_and_the_api_refuses(browser: Browser, stocked: Server):
-    secret = token(stocked, user="vera", role="operator")
+    secrets = [token(stocked, user=f"a {role}", role=role) for role in ("viewer", "operator")]
+    secret = secrets[0]
     viewer = someone_else(browser, stocked, secret)
     page = viewer.page
     for path in ("/tools", "/tools/get_order", "/agents", "/agents?show=list", "/agents/desk", "/tools?new=handoff"):
@@ -342,18 +343,19 @@ def test_a_viewer_sees_no_buttons_and_the_api_refuses(browser: Browser, stocked:
     viewer.open("/tools/get_order")
     expect(page.get_by_label("URL")).to_be_disabled()
     expect(page.locator("#seen")).to_contain_text("get_order")
-    with stocked.client(secret) as api:
-        asked = {"document": {"type": "handoff", "to": "sales"}}
-        refused = [
-            api.put("/declarations/tool/x", json=asked["document"]),
-            api.patch("/declarations/tool/get_order", json={"state": "disabled"}),
-            api.post("/drafts/tool/x", json=asked),
-            api.post("/drafts/tool/x/discover", json=asked),
-            api.post("/tools/get_order/test", json={}),
-            api.post("/agents/desk/disable"),
-            api.post("/import", json={"text": TEAM}),
-        ]
-    assert [each.status_code for each in refused] == [403] * len(refused)
+    asked = {"document": {"type": "handoff", "to": "sales"}}
+    for each in secrets:
+        with stocked.client(each) as api:
+            refused = [
+                api.put("/declarations/tool/x", json=asked["document"]),
+                api.patch("/declarations/tool/get_order", json={"state": "disabled"}),
+                api.post("/drafts/tool/x", json=asked),
+                api.post("/drafts/tool/x/discover", json=asked),
+                api.post("/tools/get_order/test", json={}),
+                api.post("/agents/desk/disable"),
+                api.post("/import", json={"text": TEAM}),
+            ]
+        assert [answer.status_code for answer in refused] == [403] * len(refused)
     page.context.close()
 
 
