@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
@@ -41,7 +42,7 @@ class Builder:
 
     def variable(self, name: str, type: str = "string", required: bool = True) -> None:
         """Add a row to the variables."""
-        self.page.get_by_role("button", name="Add variable").click()
+        self.page.get_by_role("button", name=re.compile("Add (variable|parameter)")).first.click()
         row = self.page.locator(".rowset.variables .vrow").last
         row.get_by_label("Name").fill(name)
         row.get_by_label("Type").select_option(type)

@@ -161,7 +161,7 @@ async def sow(store: str, count: int, until: float | None = None) -> None:
     team = operations(store, clock)
     at_once = max(1, min(AT_ONCE, count // MOMENTS))
     for first in range(0, count, at_once):
-        await clock.advance(max(0.0, begin + lasts * _share(first / count) - clock.now()))
+        await clock.advance(max(0.0, begin + lasts * _share(first / max(1, count - 1)) - clock.now()))
         await asyncio.gather(*(_speak(team, number) for number in range(first, min(count, first + at_once))))
     for number in range(max(1, min(count // 40, 60))):
         await _submit(team, "fraud", number, f"Check order {2000 + number} for fraud before the refund")
