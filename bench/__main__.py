@@ -9,7 +9,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import bus, core, durable, large, models, page, queue, routing, server, telemetry, trees, ui, workflows
+from bench import (
+    bus,
+    core,
+    durable,
+    large,
+    models,
+    page,
+    queue,
+    routing,
+    server,
+    telemetry,
+    temporal,
+    trees,
+    ui,
+    workflows,
+)
 from bench.grid import Grid
 from bench.measure import Figure
 from bench.peers import report
@@ -31,6 +46,7 @@ BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
     "models": models.adapter,
     "routing": routing.routing,
     "telemetry": telemetry.telemetry,
+    "temporal": temporal.figures,
     "server": server.figures,
     "server-small": server.small,
     "teams": core.teams,
@@ -44,7 +60,7 @@ BENCHES: dict[str, Callable[[], Awaitable[list[Figure]]]] = {
 GRIDS: dict[str, Callable[[], Awaitable[list[Grid]]]] = {"context": page.all_grids, "peers": report.grids}
 """Benches that print whole tables. That of the context is equal on every machine; the tests check its bounds."""
 
-ON_REQUEST = {"peers", "beside", "server", "server-small", "ui"}
+ON_REQUEST = {"peers", "beside", "server", "server-small", "temporal", "ui"}
 """Benches that run only when they are named: they install other libraries, or take minutes."""
 
 GROUPS: dict[str, tuple[str, ...]] = {

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -61,11 +61,12 @@ class Worker:
 class Mother:
     """A process with everything imported, of which all others are forked."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, within: Sequence[str] = ()) -> None:
+        """`within` is a command that runs another one, such as in a network of its own."""
         self._errors = home / "errors"
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.worker"],
+                [*within, sys.executable, "-m", "tests.crash.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

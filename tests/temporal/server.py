@@ -11,6 +11,7 @@ import time
 from functools import cache
 from pathlib import Path
 
+LOOPBACK = "127.0.0.1"
 # The shell ends when its input does, which is when the process that started it ends.
 SERVE = '"$0" "$@" & cat; kill -TERM $!; wait'
 
@@ -34,7 +35,7 @@ def free_ports(count: int) -> list[int]:
 class Server:
     """A server that can be stopped and started again with the same database."""
 
-    def __init__(self, ip: str = "127.0.0.1") -> None:
+    def __init__(self, ip: str = LOOPBACK) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="changeover-temporal-"))
         self._ip, self._ports = ip, free_ports(3)
         self._process: subprocess.Popen[bytes] | None = None
@@ -45,9 +46,13 @@ class Server:
 
     def start(self) -> None:
         port, http, metrics = map(str, self._ports)
-        where = ("--headless", "--ip", self._ip, "--port", port, "--http-port", http, "--metrics-port", metrics)
+        # Its parts speak to one another on 127.0.0.1, so that another address cannot be the only one.
+        bound = self._ip if self._ip == LOOPBACK else "0.0.0.0"
+        where = ("--headless", "--ip", bound, "--port", port, "--http-port", http, "--metrics-port", metrics)
         attributes = [f"--search-attribute=Changeover{name}=Keyword" for name in ("Conversation", "Status")]
-        options = (*where, "--log-level", "never", "--db-filename", str(self.home / "temporal.db"), *attributes)
+        # It need not wait for the disk: tests stop it, and never the machine.
+        database = ("--db-filename", str(self.home / "temporal.db"), "--sqlite-pragma", "synchronous=OFF")
+        options = (*where, "--log-level", "never", *database, *attributes)
         with (self.home / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 ["sh", "-c", SERVE, binary(), "server", "start-dev", *options],

@@ -82,6 +82,11 @@ class Legs:
         """Temporal's timers show the time of its server; a team with a clock of its own keeps time itself."""
         return isinstance(self.dispatcher.directory.world.clock, SystemClock)
 
+    @property
+    def may_work(self) -> bool:
+        """False if the lease of this process has run out, so that it can neither record nor begin anything."""
+        return self.dispatcher.log.may_begin()
+
     def elsewhere(self, conversation: str) -> bool:
         if conversation in self._legs:
             return False

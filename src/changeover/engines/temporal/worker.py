@@ -99,7 +99,8 @@ class TemporalWorker:
     async def _beat(self) -> None:
         while True:  # not at once: most legs are over before, and each heartbeat is a write of the server
             await asyncio.sleep(self._settings.heartbeat / 4)
-            activity.heartbeat()
+            if self._legs.may_work:  # else another worker has to take it over
+                activity.heartbeat()
 
     async def _cancelled(self, conversation: str) -> None:
         """Look at the log again if the workflow asks for it; stop if another worker has the work, or this one ends."""
