@@ -202,6 +202,7 @@ def test_files_go_in_and_come_out(person: Person):
     person.open("/chat")
     order: FilePayload = {"name": "order.txt", "mimeType": "text/plain", "buffer": b"1042"}
     other: FilePayload = {"name": "other.txt", "mimeType": "text/plain", "buffer": b"1077"}
+    person.page.wait_for_selector("#log:not([aria-busy])")  # until then nobody hears of the files
     person.page.locator("#files").set_input_files([order, other])
     person.page.get_by_role("button", name="Remove other.txt").click()
     expect(person.page.locator("#attached li")).to_have_count(1)
