@@ -70,6 +70,13 @@ def test_a_fan_out_keeps_its_order_and_what_did_not_fail():
     assert "writer: Of 4 teas we could taste 3: Assam malty, Darjeeling flowery, Sencha grassy." in lines
 
 
+def test_an_alert_becomes_a_handoff_an_approval_and_a_signed_message():
+    assert shown("alert.py") == [
+        "security wants lock_account({'user': 'ada'}); a person approves",
+        "the chat gets a signed event: changeover.run.completed",
+    ]
+
+
 def test_a_worker_that_is_killed_loses_nothing():
     lines = shown("worker.py")
     assert "killed: the first, which had it" in lines
