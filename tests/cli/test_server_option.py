@@ -53,6 +53,7 @@ def server(store: str) -> Iterator[Server]:
 
 
 HANDOFF = "bob:3.0"
+OF_THE_DESK = "--team tests/server/desk.py:team"
 COMMANDS = [
     "conversations list",
     "conversations list --json --delegates --limit 2",
@@ -74,7 +75,7 @@ COMMANDS = [
     "approvals list",
     "approvals list --status all --json",
     "agents list",
-    "agents list --team tests/server/desk.py:team --json",
+    f"agents list {OF_THE_DESK} --json",
     "agents disable research",
     "agents enable research",
     "agents disable nobody",
@@ -98,6 +99,19 @@ COMMANDS = [
     "tokens list",
     "tokens revoke nobody",
     "tokens add ada --role worker",
+    f"workflows list {OF_THE_DESK}",
+    f"workflows show nothing {OF_THE_DESK}",
+    f"workflows start nothing {OF_THE_DESK}",
+    f"workflows retry nobody count {OF_THE_DESK}",
+    f"bus list {OF_THE_DESK}",
+    f"bus publish late --data {{ {OF_THE_DESK}",
+    f"bus show nothing {OF_THE_DESK}",
+    f"bus retry nothing {OF_THE_DESK}",
+    f"schedules list {OF_THE_DESK}",
+    f"schedules show nothing {OF_THE_DESK}",
+    f"schedules run nothing {OF_THE_DESK}",
+    f"schedules pause nothing {OF_THE_DESK}",
+    f"schedules resume nothing {OF_THE_DESK}",
 ]
 
 DECLARING = [

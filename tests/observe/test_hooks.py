@@ -16,12 +16,14 @@ from changeover import (
     Skill,
     Team,
     Variable,
+    Workflow,
+    WorkflowStep,
     delegate,
     handoff,
     specialist,
     tool,
 )
-from changeover.errors import ChangeoverError, EconomicLimitExceeded, MisconfiguredError
+from changeover.errors import ChangeoverError, EconomicLimitExceeded, MisconfiguredError, StepError
 from changeover.facts import Ledger
 from changeover.guards import Allow, Deny, Rule
 from changeover.guards.guard import Answer, Facts, Offer
@@ -213,6 +215,19 @@ async def is_checked(hooks: dict[str, Any]) -> None:
     await team.close()
 
 
+async def follows_a_workflow(hooks: dict[str, Any]) -> None:
+    """A run of a workflow with a step for each item, one that is skipped, and one that fails, so that all is undone."""
+    steps = [
+        WorkflowStep("count", function=lambda ctx: 3, for_each="inputs.parts", on_rollback=lambda ctx: ""),
+        WorkflowStep("rest", function=lambda ctx: "", when="`false`"),
+        WorkflowStep("fail", function=broken, after=["count"]),
+    ]
+    team = Team([Agent("a")], model=ScriptedModel({}), hooks=hooks, workflows=[Workflow("parts", steps=steps)])
+    with pytest.raises(StepError):
+        await team.run_workflow("parts", {"parts": [1]})
+    await team.close()
+
+
 async def test_there_is_a_hook_for_every_event_and_it_is_called_once_for_each():
     noticed: list[Recorded] = []
     team = a_team(dict.fromkeys(EVENTS, noticed.append))
@@ -226,6 +241,7 @@ async def test_there_is_a_hook_for_every_event_and_it_is_called_once_for_each():
     await takes_part(dict.fromkeys(EVENTS, noticed.append))
     await is_checked(dict.fromkeys(EVENTS, noticed.append))
     await loads_a_skill(dict.fromkeys(EVENTS, noticed.append))
+    await follows_a_workflow(dict.fromkeys(EVENTS, noticed.append))
     assert {type(record.event) for record in noticed} >= set(get_args(Event)) - {EVENTS.get("run_resumed")}
 
 

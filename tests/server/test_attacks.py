@@ -122,10 +122,10 @@ async def test_a_huge_body_is_refused_by_its_announced_and_by_its_real_size():
 
 
 async def test_a_client_that_asks_too_often_has_to_wait():
-    async with opened(Settings(open_access=True, rate=1, burst=3)) as door, door.client() as client:
+    async with opened(Settings(open_access=True, rate=0.1, burst=3)) as door, door.client() as client:
         answers = [await client.get("/version") for _ in range(5)]
         assert [each.status_code for each in answers] == [200, 200, 200, 429, 429]
-        assert answers[-1].headers["retry-after"] == "1"
+        assert 1 <= int(answers[-1].headers["retry-after"]) <= 20
 
 
 async def test_a_slow_body_and_slow_headers_are_cut_off():

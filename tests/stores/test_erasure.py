@@ -38,6 +38,7 @@ NOT_OF_A_CONVERSATION = {
     *("processes", "changeover_version", "forgotten"),
     *("agents", "breakers", "breaker_openings", "unlearned"),
     *("declarations", "tools", "tokens", "audit", "workers"),
+    *("bus_events", "bus_deliveries", "schedules"),
 }
 GONE_WHEN_IT_IS_OVER = {"tickets"}
 

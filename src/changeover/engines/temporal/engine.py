@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 from changeover.engines.local.dispatcher import Dispatcher
 from changeover.engines.local.engine import LocalEngine
@@ -11,7 +10,7 @@ from changeover.engines.placement import Placement
 from changeover.engines.temporal import Temporal
 from changeover.engines.temporal.connection import Connection
 from changeover.engines.temporal.legs import Legs
-from changeover.engines.temporal.worker import TemporalWorker
+from changeover.engines.temporal.worker import LAST, TemporalWorker
 from changeover.errors import MisconfiguredError
 from changeover.ids import DEFAULT_TEAM
 from changeover.relay.engine import EngineSetup
@@ -56,7 +55,6 @@ class TemporalEngine(LocalEngine):
             await worker.stop()
             if task is not None:
                 task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+                await asyncio.wait([task], timeout=LAST)
             await connection.close()
         await super()._stop()

@@ -22,6 +22,8 @@ logger = logging.getLogger("changeover.engine")
 
 PAUSE = 2.0
 """Seconds before a worker that Temporal refused starts again."""
+LAST = 10.0
+"""Seconds after which a worker that does not end is left behind."""
 STOPPED = "the worker stopped before the leg was over"
 
 
@@ -73,7 +75,10 @@ class TemporalWorker:
         stopping = asyncio.gather(*(worker.shutdown() for worker in self._workers), return_exceptions=True)
         await asyncio.wait([stopping], timeout=self._settings.grace)
         await self._legs.abandon_all()
-        await stopping
+        _, late = await asyncio.wait([stopping], timeout=LAST)
+        if late:
+            logger.warning("the worker of %s did not end within %s s and is left behind", self._connection.queue, LAST)
+            stopping.cancel()
 
     @activity.defn(name=ADVANCE)
     async def advance(self, leg: Leg) -> Report:
