@@ -21,7 +21,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     subscriber: str
     """The id of the subscription, or of the schedule."""
     state: DeliveryState = "waiting"
-    """A dead one failed as often as its subscription allows; it waits until somebody sends it again."""
+    """A dead one failed as often as its subscription allows; it waits until an operator sends it again."""
     attempts: int = 0
     due: float = 0.0
     """When the next attempt begins at the earliest, by the clock of the team."""

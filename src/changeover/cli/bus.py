@@ -208,7 +208,7 @@ def _event_row(event: EventView) -> dict[str, str]:
         "at": when(event.at),
         "type": event.type,
         "source": event.source,
-        "deliveries": ", ".join(f"{count} {state}" for state, count in states.items()) or "nobody wanted it",
+        "deliveries": ", ".join(f"{count} {state}" for state, count in states.items()) or "no subscriber wanted it",
     }
 
 

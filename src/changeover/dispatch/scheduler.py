@@ -116,7 +116,7 @@ class Scheduler:
         return min((at for each in schedules for at in each.next_runs(now)), default=None)
 
     async def _states(self, team: str, schedules: Sequence[Schedule], now: float) -> dict[str, ScheduleState]:
-        """What is known of these schedules, all of which are known then."""
+        """What is known of these schedules. Those that were not known are added."""
         timetable = self._log().timetable
         known = {each.name: each for each in await timetable.known(team)}
         new = [each for each in schedules if each.name not in known or known[each.name].plan != each.plan]

@@ -123,7 +123,7 @@ class Flow:
         self.calls: dict[str, tuple[Piece, bool]] = {}
         """The pieces of open calls, each with whether the call undoes it."""
         self.ready: dict[str, Progress] = {}
-        """Steps of which something can begin."""
+        """Steps that can begin, as a whole or with their next item."""
         self.again: list[Piece] = []
         """Pieces that are to be tried again."""
         self.failures: list[tuple[Piece, bool]] = []

@@ -147,7 +147,7 @@ class Progress:
         self._count, self._step = count, max(1, -(-count // STEPS))
 
     def advance(self, ended: int, bad: int) -> None:
-        """So many items have ended, of which so many did not end well."""
+        """So many items have ended, and so many of them did not end well."""
         if ended % self._step == 0 or ended == self._count:
             tell(" ".join(part for part in (f"{ended} of {self._count} done", _bad_words(bad)) if part))
 

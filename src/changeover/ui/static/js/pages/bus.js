@@ -106,7 +106,7 @@ class Bus {
     const states = Object.values(Object.groupBy(event.deliveries, (each) => each.state));
     const row = h("a", { class: "event", href: open ? at("") : at(event.id), "data-here": true, "aria-expanded": String(open), role: "button" },
       icon("chevron-right", "small"), h("time", { class: "mono", title: day(event.at) }, ago(event.at, now())), h("span", { class: "mono type" }, h("bdi", {}, event.type)), h("span", { class: "about" }, h("bdi", {}, about(event))),
-      h("span", { class: "states" }, states.length ? states.map((each) => h("span", { class: "row" }, each.length > 1 && h("span", { class: "meta" }, `${each.length} ×`), state(each[0]))) : h("span", { class: "meta" }, "nobody wanted it")));
+      h("span", { class: "states" }, states.length ? states.map((each) => h("span", { class: "row" }, each.length > 1 && h("span", { class: "meta" }, `${each.length} ×`), state(each[0]))) : h("span", { class: "meta" }, "no subscriber wanted it")));
     return h("li", { class: open ? "open" : "" }, row, open && this.#inside(event));
   }
 

@@ -82,7 +82,7 @@ class Schedules {
     if (!this.operates) return null;
     const send = (what) => call("POST", `/schedules/${inPath(each.name)}/${what}`).then(() => this.load(true));
     const run = () => ask({ title: `Run ${each.name} now?`, words: "It starts once, beside its due times.", button: "Run now", act: () => send("run") });
-    const pause = () => ask({ title: `Pause ${each.name}?`, words: "Nothing starts at its due times, in all processes, until somebody resumes it.", button: "Pause", act: () => send("pause") });
+    const pause = () => ask({ title: `Pause ${each.name}?`, words: "Nothing starts at its due times, in all processes, until an operator resumes it.", button: "Pause", act: () => send("pause") });
     const resume = () => ask({ title: `Resume ${each.name}?`, words: "It starts again at its next due time. What was due in the pause is not made up for.", button: "Resume", act: () => send("resume") });
     return h("div", { class: "acts" }, h("button", { class: "btn small", type: "button", onclick: run }, icon("play", "small"), "Run now"), each.paused ? h("button", { class: "btn small", type: "button", onclick: resume }, icon("play", "small"), "Resume") : h("button", { class: "btn small", type: "button", onclick: pause }, icon("pause", "small"), "Pause"));
   }
