@@ -10,8 +10,8 @@ import pytest
 
 from changeover import Agent, Limits, Reject, Team, delegate, handoff
 from changeover.guards.guard import Deny
-from changeover.observe.chain import Chain, chain_of
-from changeover.observe.lanes import Drawing, PlacedHop, drawing_of
+from changeover.observe.drawing.chain import Chain, chain_of
+from changeover.observe.drawing.lanes import Drawing, PlacedHop, drawing_of
 from changeover.protocol import Rejected
 from changeover.relay.events import Entry, UserSpoke
 from changeover.relay.history import fold_recorded, recorded

@@ -4,9 +4,9 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from changeover.observe.course import course_of
-from changeover.observe.course_map import COLUMNS, CourseMap, course_map
-from changeover.observe.layout import Point, Rect
+from changeover.observe.drawing.course import course_of
+from changeover.observe.drawing.course_map import COLUMNS, NAME, CourseMap, course_map
+from changeover.observe.drawing.layout import Point, Rect
 from changeover.protocol import HandoffRecord, Mode, State
 from tests.observe.test_team_map import overlap
 
@@ -52,6 +52,13 @@ def test_a_sender_that_got_the_work_by_another_message_is_named_too():
     drawn = mapped(offer("c:3.0", "triage", "billing"), offer("c:9.0", "legal", "archive"))
     assert columns(drawn) == [("triage", 0), ("billing", 1), ("legal", 2), ("archive", 3)]
     assert drawn.stops[2].above == ("then legal",)
+
+
+def test_a_long_name_has_two_lines_in_its_box():
+    drawn = mapped(offer("c:3.0", "triage", "a-specialist-with-a-long-name"), offer("c:4.0", "triage", "x" * 60))
+    found = [stop.names for stop in drawn.stops]
+    assert found[:2] == [["triage"], ["a-specialist-", "with-a-long-name"]]
+    assert max(len(line) for names in found for line in names) <= NAME
 
 
 @pytest.fixture

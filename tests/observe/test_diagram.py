@@ -23,8 +23,8 @@ from changeover import (
 )
 from changeover.errors import ConversationNotFound
 from changeover.guards.rules import Rule
-from changeover.observe.course import Course, course_of
-from changeover.observe.diagram import (
+from changeover.observe.drawing.course import Course, course_of
+from changeover.observe.drawing.diagram import (
     Plan,
     course_mermaid,
     course_text,
@@ -32,7 +32,7 @@ from changeover.observe.diagram import (
     team_mermaid,
     team_text,
 )
-from changeover.observe.svg import course_svg, team_svg
+from changeover.observe.drawing.svg import course_svg, team_svg
 from changeover.protocol import HandoffRecord, Mode, Rejected, State
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 
@@ -84,6 +84,19 @@ def test_a_team_as_text(plan: Plan):
         "",
         "notes",
     ]
+
+
+def test_the_targets_of_commands_are_drawn_where_a_function_declares_them():
+    members: list[Member] = [
+        Function("gate", lambda ctx: "", goto=["writer", "editor"]),
+        Agent("writer"),
+        Agent("editor"),
+    ]
+    plan = plan_of(Team(members, model=ScriptedModel({}))._world.roster)
+    assert team_text(plan).splitlines()[:2] == ["gate (start)", "  └─ hands to  writer, editor by Command"]
+    assert '  a0 -->|"Command"| a1' in team_mermaid(plan)
+    drawn = "".join(ET.fromstring(team_svg(plan)).itertext())
+    assert ("to writer" in drawn, "to editor" in drawn, "Command" in drawn) == (True, True, True)
 
 
 def test_a_conversation_as_text_nests_the_work_of_delegates():
@@ -308,7 +321,7 @@ def test_an_agent_that_may_ask_for_a_specialist_is_drawn_with_all_candidates():
 
 def test_an_agent_that_may_ask_for_a_specialist_without_candidates_is_drawn_alone():
     plan = plan_of(Team([Agent("desk", handoffs=[specialist()])], model=ScriptedModel({})).roster)
-    assert team_text(plan).splitlines()[1:] == ["  └─ asks      nobody by handoff_to_specialist"]
+    assert team_text(plan).splitlines()[1:] == ["  └─ asks      no agent by handoff_to_specialist"]
     assert ET.fromstring(team_svg(plan)) is not None
 
 

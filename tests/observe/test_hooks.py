@@ -7,22 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from changeover import (
-    Agent,
-    Approve,
-    Function,
-    Limits,
-    RunResult,
-    Skill,
-    Team,
-    Variable,
-    Workflow,
-    WorkflowStep,
-    delegate,
-    handoff,
-    specialist,
-    tool,
-)
+from changeover import Agent, Approve, Function, Limits, RunResult, Team, Variable, delegate, handoff, specialist, tool
 from changeover.errors import ChangeoverError, EconomicLimitExceeded, MisconfiguredError, StepError
 from changeover.facts import Ledger
 from changeover.guards import Allow, Deny, Rule
@@ -33,6 +18,8 @@ from changeover.relay.events import Event, HandoffAccepted, RunCompleted
 from changeover.routing import Experiment
 from changeover.stream import Recorded
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, fails, hands_off, says
+from changeover.tools import Skill
+from changeover.workflows import Workflow, WorkflowStep
 
 SCRIPT = {
     "triage": [calls(("pay", {}), ("ship", {})), fails("busy"), hands_off("billing", "x")],

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeover.observe.layers import BREADTH, FEW, Box, Link, layered
-from changeover.observe.layout import Layout, Point, Rect, apart, laid_out
+from changeover.observe.drawing.layers import BREADTH, FEW, Box, Link, layered
+from changeover.observe.drawing.layout import Layout, Point, Rect, apart, laid_out
 
 Pairs = list[tuple[str, str]]
 

@@ -1,11 +1,12 @@
 """What a scraper reads: well-formed, equal to the metrics in Python, with few labels, and rules that hold for it."""
 
 import asyncio
+import json
 import re
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2 as httpx
 import pytest
@@ -187,3 +188,95 @@ async def test_the_alert_rules_are_valid_and_name_figures_that_there_are(tmp_pat
     async with team:
         declared = re.findall(r"^# TYPE (\w+)", await scraped(team), re.MULTILINE)
     assert set(re.findall(r"changeover_\w+", rules)) <= set(declared)
+
+
+class Alert(NamedTuple):
+    """When an alert fires: the minute, and its labels and summary."""
+
+    name: str
+    series: str
+    quiet: str
+    """Values, one a minute, at which it never fires."""
+    loud: str
+    minute: int
+    """When it fires for the values of `loud`; a minute before it does not."""
+    severity: str
+    labels: dict[str, str]
+    summary: str
+
+
+ALERTS = [
+    Alert(
+        "ChangeoverBreakerOpen",
+        'changeover_breaker_open{agent="billing"}',
+        "1 1 1 1 0x60",
+        "1x60",
+        5,
+        "warning",
+        {"agent": "billing"},
+        "billing takes no handoffs: its circuit breaker is open",
+    ),
+    Alert(
+        "ChangeoverTicketsStuck",
+        'changeover_queue_oldest_seconds{agent="slow"}',
+        "900x60",
+        "0+60x60",
+        21,
+        "warning",
+        {"agent": "slow"},
+        "work for slow waits for 21m 0s",
+    ),
+    Alert(
+        "ChangeoverApprovalWaiting",
+        "changeover_approval_oldest_seconds",
+        "3600x60",
+        "3540+60x60",
+        7,
+        "warning",
+        {},
+        "a person has been asked 1h 6m 0s ago and has not decided",
+    ),
+    Alert(
+        "ChangeoverCostOverBudget",
+        'changeover_cost_dollars_total{agent="billing"}',
+        "0+1x60",
+        "0+20x60",
+        6,
+        "critical",
+        {},
+        "120 dollars in a day are more than the budget of 100",
+    ),
+]
+
+
+def test_each_alert_fires_when_it_should_and_not_before(tmp_path: Path):
+    rules = files("changeover.observe").joinpath("alerts.yml").read_text()
+    (tmp_path / "alerts.yml").write_text(rules)
+    assert sorted(alert.name for alert in ALERTS) == sorted(re.findall(r"- alert: (\w+)", rules))
+    cases = [
+        {
+            "interval": "1m",
+            "input_series": [{"series": alert.series, "values": values}],
+            "alert_rule_test": [
+                {"eval_time": f"{minute}m", "alertname": alert.name, "exp_alerts": fired} for minute, fired in expected
+            ],
+        }
+        for alert in ALERTS
+        for values, expected in (
+            (alert.quiet, [(minute, []) for minute in range(0, 61, 5)]),
+            (alert.loud, [(alert.minute - 1, []), (alert.minute, [fired(alert, rules)])]),
+        )
+    ]
+    # YAML reads JSON.
+    (tmp_path / "tests.yml").write_text(json.dumps({"rule_files": ["alerts.yml"], "tests": cases}))
+    assert promtool("test", "rules", str(tmp_path / "tests.yml")) == ""
+
+
+def fired(alert: Alert, rules: str) -> dict[str, Any]:
+    """The alert as promtool expects it; its description is that of the rules."""
+    described = re.findall(r'description: "(.*)"', rules[rules.index(alert.name) :])[0]
+    description = described.replace("{{ $labels.agent }}", alert.labels.get("agent", ""))
+    return {
+        "exp_labels": {"severity": alert.severity, **alert.labels},
+        "exp_annotations": {"summary": alert.summary, "description": description},
+    }

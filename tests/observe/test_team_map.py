@@ -4,9 +4,9 @@ from itertools import combinations
 
 from changeover import Agent, Member, Team, Variable, delegate, handoff
 from changeover.agent.handoff import Delegate, Handoff
-from changeover.observe.diagram import plan_of
-from changeover.observe.layout import Rect
-from changeover.observe.team_map import TeamMap, team_map
+from changeover.observe.drawing.diagram import plan_of
+from changeover.observe.drawing.layout import Rect
+from changeover.observe.drawing.team_map import TeamMap, team_map
 from changeover.testing import ScriptedModel
 from changeover.tools.run_context import RunContext
 
@@ -25,6 +25,14 @@ def test_a_label_names_the_receiver_the_tool_the_condition_and_the_approval():
     [arrow] = drawn.arrows
     assert (arrow.sender, arrow.receiver, arrow.delegate) == ("triage", "billing", False)
     assert arrow.lines == ("to billing", "handoff_to_billing(order)", "after approval", "when topic is money")
+
+
+def test_no_name_is_broken_and_no_short_description_cut():
+    declared = handoff("billing-intake", variables=[Variable("order_id"), Variable("reason")])
+    triage = Agent("triage", description="Finds out what the customer wants", handoffs=[declared])
+    drawn = mapped([triage, Agent("billing-intake", handoffs=())])
+    assert drawn.arrows[0].lines == ("to billing-intake", "handoff_to_billing_intake", "(order_id, reason)")
+    assert drawn.members[0].lines == ("triage", "start · Finds out what the", "customer wants")
 
 
 def test_all_ways_of_one_kind_between_two_members_are_one_arrow():

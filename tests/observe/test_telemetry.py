@@ -25,6 +25,8 @@ from changeover.protocol import HandoffPackage, Metadata, Rejected, Task
 from changeover.server import Settings, create_app
 from changeover.stores.store import Store
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, hands_off, says
+from changeover.tools import HttpTool
+from tests.toolkits.http_server import serving
 
 
 class Seen:
@@ -212,6 +214,16 @@ async def test_spans_that_a_tool_makes_are_below_the_span_of_its_call(seen: Seen
     inner = seen.one("inner")
     assert inner.parent is not None
     assert inner.parent.span_id == seen.one("execute_tool ask").context.span_id
+
+
+async def test_the_request_of_an_http_tool_names_the_span_of_its_call(seen: Seen):
+    with serving() as server:
+        act = HttpTool("act", url=f"{server.url}/orders", allow_private=True)
+        script = {"a": [calls(("act", {})), says("Done.")]}
+        async with Team([Agent("a", tools=[act])], model=ScriptedModel(script), telemetry=seen.telemetry) as team:
+            await team.run("Go")
+    own = seen.one("execute_tool act").context
+    assert [each.headers["traceparent"] for each in server.seen] == [f"00-{own.trace_id:032x}-{own.span_id:016x}-01"]
 
 
 async def test_a_trace_that_is_not_sampled_makes_no_spans():

@@ -7,9 +7,9 @@ from textwrap import wrap
 
 from msgspec import Struct
 
-from changeover.observe.diagram import Place, Plan, Way
-from changeover.observe.layers import Box, Link
-from changeover.observe.layout import Point, Rect, laid_out
+from changeover.observe.drawing.diagram import Place, Plan, Way
+from changeover.observe.drawing.layers import Box, Link
+from changeover.observe.drawing.layout import Point, Rect, laid_out
 
 LETTER, LINE, PAD = 7.3, 18.0, 12.0
 """How wide a letter is, how high a line, and the free space within a box, in pixels."""
@@ -108,9 +108,9 @@ def _drawn(places: Sequence[Place]) -> dict[tuple[str, str, bool], list[Way]]:
 def _lines(place: Place) -> Iterator[str]:
     yield _short(place.id)
     kind = ", ".join(place.kinds)
-    yield _short(" · ".join(part for part in (kind, place.about) if part) or "agent")
+    yield from _wrapped(" · ".join(part for part in (kind, place.about) if part) or "agent")
     if place.tools:
-        yield _short(f"tools: {', '.join(place.tools)}")
+        yield from _wrapped(f"tools: {', '.join(place.tools)}")
     for way in place.ways:
         if len(way.receivers) > MANY:
             verb = "asks" if way.delegate else "hands to"
@@ -121,7 +121,14 @@ def _label(receiver: str, ways: Sequence[Way]) -> Iterator[str]:
     yield _short(f"to {receiver}")
     for way in ways:
         for detail in way.details:
-            yield from wrap(detail, LONG, max_lines=2, placeholder="…") or [""]
+            yield from _wrapped(detail)
+
+
+def _wrapped(text: str) -> list[str]:
+    """A text in at most two lines; a long call breaks before its arguments, not within a name."""
+    first, _, _ = text.partition(" ")
+    broken = text.replace("(", " (", 1) if len(first) > LONG else text
+    return wrap(broken, LONG, max_lines=2, placeholder="…") or [""]
 
 
 def _short(text: str) -> str:

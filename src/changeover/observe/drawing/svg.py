@@ -7,10 +7,10 @@ from html import escape
 from math import dist
 from typing import Literal
 
-from changeover.observe.course import Course
-from changeover.observe.course_map import LINE as ROW
-from changeover.observe.course_map import NAME, PlacedHop, Stop, course_map
-from changeover.observe.diagram import (
+from changeover.observe.drawing.course import Course
+from changeover.observe.drawing.course_map import LINE as ROW
+from changeover.observe.drawing.course_map import PlacedHop, Stop, course_map
+from changeover.observe.drawing.diagram import (
     Place,
     Plan,
     course_mermaid,
@@ -18,8 +18,8 @@ from changeover.observe.diagram import (
     team_mermaid,
     team_text,
 )
-from changeover.observe.layout import Point
-from changeover.observe.team_map import LINE, PAD, PlacedArrow, PlacedMember, team_map
+from changeover.observe.drawing.layout import Point
+from changeover.observe.drawing.team_map import LINE, PAD, PlacedArrow, PlacedMember, team_map
 
 ROUND = 6.0
 """The radius of the corners of lines."""
@@ -27,17 +27,20 @@ WIDE = 64
 """How many letters of a text are shown."""
 
 STYLE = (
-    "text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1f2937}.b{font-weight:bold}.d{fill:#6b7280}"
-    ".t{font-size:11px}.a{fill:#1d4ed8}.u{stroke-dasharray:4 3}"
+    "text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1f2937;white-space:pre}"
+    ".b{font-weight:bold}.d{fill:#6b7280}.t{font-size:11px}.a{fill:#1d4ed8}.u{stroke-dasharray:4 3}"
     ".c{fill:#f9fafb;stroke:#9ca3af}.s{stroke:#047857;stroke-width:2}"
     ".e{fill:none;stroke:#2563eb;stroke-width:1.3;marker-end:url(#p)}.r{stroke-dasharray:5 3}"
-    ".g{stroke:#9ca3af}.h{fill:#fef3c7}.x{stroke:#b91c1c;marker-end:url(#x)}.t.n{fill:#b91c1c}"
+    ".g{stroke:#9ca3af;marker-end:url(#g)}.h{fill:#fef3c7}.x{stroke:#b91c1c;marker-end:url(#x)}.t.n{fill:#b91c1c}"
 )
-HEAD = '<defs><marker id="p" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-TIP = '<path d="M0 0L8 4L0 8z" fill="#2563eb"/></marker>'
+TIPS = "".join(
+    f'<marker id="{id}" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    f'<path d="M0 0L8 4L0 8z" fill="{color}"/></marker>'
+    for id, color in (("p", "#2563eb"), ("g", "#9ca3af"))
+)
 CROSS = (
     '<marker id="x" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8">'
-    '<path d="M1 1L7 7M7 1L1 7" stroke="#b91c1c" stroke-width="1.5"/></marker></defs>'
+    '<path d="M1 1L7 7M7 1L1 7" stroke="#b91c1c" stroke-width="1.5"/></marker>'
 )
 
 
@@ -82,8 +85,10 @@ def _stop(stop: Stop) -> Iterator[str]:
     box, step = stop.box, stop.step
     size = f'x="{box.x:g}" y="{box.y:g}" width="{box.width:g}" height="{box.height:g}"'
     yield f'<rect class="c{" u" if stop.ghost else ""}" {size} rx="6"/>'
-    name = stop.agent if len(stop.agent) <= NAME else f"{stop.agent[: NAME - 1]}…"
-    yield f"<g><title>{escape(stop.agent)}</title>{_text(box.x + PAD, box.y + 22, name, 'b')}</g>"
+    yield f"<g><title>{escape(stop.agent)}</title>"
+    for index, name in enumerate(stop.names):
+        yield _text(box.x + PAD, stop.y + 5 - ROW * (len(stop.names) - 1) / 2 + ROW * index, name, "b")
+    yield "</g>"
     broken = step is not None and step.broken
     yield f"<g>{f'<title>{escape(step.whole)}</title>' if step else ''}"
     for index, line in enumerate(stop.above):
@@ -152,7 +157,7 @@ def _page(width: float, height: float, parts: Iterable[str]) -> str:
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
-            f'<style>{STYLE}</style>{HEAD}{TIP}{CROSS}<rect width="100%" height="100%" fill="white"/>',
+            f'<style>{STYLE}</style><defs>{TIPS}{CROSS}</defs><rect width="100%" height="100%" fill="white"/>',
             *parts,
             "</svg>",
         ]

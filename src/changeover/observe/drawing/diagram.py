@@ -14,7 +14,7 @@ from changeover.agent.moves import EVERY_DELEGATE, DelegateTo, Move, Transfer, T
 from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
 from changeover.guards.rules import Rule, VariablesAre
-from changeover.observe.course import Course, Step, one_line
+from changeover.observe.drawing.course import Course, Step, one_line
 
 AFTER_APPROVAL = "after approval"
 
@@ -157,7 +157,7 @@ def _legs(first: str, steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _way_text(place: Place, way: Way) -> str:
-    others = ", ".join(way.others(place.id)) or "nobody"
+    others = ", ".join(way.others(place.id)) or "no agent"
     return f"{'asks    ' if way.delegate else 'hands to'}  {others} by {way.label}"
 
 
@@ -166,7 +166,8 @@ def _place(id: str, seat: Seat | Function | Person, roster: Roster) -> Place:
     if isinstance(seat, Person):
         return Place(id, one_line(seat.description or seat.name), start, person=True)
     if not isinstance(seat, Seat):
-        return Place(id, one_line(purpose(seat)), start)
+        ways = (Way("Command", tuple(seat.goto)),) if seat.goto else ()
+        return Place(id, one_line(purpose(seat)), start, ways=ways)
     agent: Agent = seat.agent
     moves = list(seat.moves.values())
     tools = tuple(_tool(move) for move in moves if isinstance(move, UseTool))

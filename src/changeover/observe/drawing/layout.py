@@ -7,7 +7,7 @@ from math import inf
 
 from msgspec import Struct
 
-from changeover.observe.layers import APART, LANE, Box, Layers, Link, Node, Segment, layered
+from changeover.observe.drawing.layers import APART, LANE, Box, Layers, Link, Node, Segment, layered
 
 TRACK = 10.0
 """How far lines are apart that run sideways between two rows."""

@@ -14,7 +14,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from changeover.observe.chain import Chain, Edge, Hop
+from changeover.observe.drawing.chain import Chain, Edge, Hop
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from changeover.facts import HandoffRecord, Mode
 from changeover.facts import State as HandoffState
 from changeover.ids import child_id, split_handoff
-from changeover.observe.chain import chain_of
+from changeover.observe.drawing.chain import chain_of
 from changeover.relay.context_flow import ValueFlow
 from changeover.relay.stream import Recorded
 

@@ -14,9 +14,9 @@ from textwrap import wrap
 from msgspec import Struct
 
 from changeover.ids import split_handoff
-from changeover.observe.course import Course, Step
-from changeover.observe.lanes import place_stages
-from changeover.observe.layout import Point, Rect
+from changeover.observe.drawing.course import Course, Step
+from changeover.observe.drawing.lanes import place_stages
+from changeover.observe.drawing.layout import Point, Rect
 
 COLUMNS = 4
 """How many columns a row has at most."""
@@ -27,7 +27,7 @@ TURN, WORDS = 56.0, 206.0
 LINE, PAD, APART, SLOT = 14.0, 16.0, 14.0, 6.0
 """The height of a line of a label, free space at the edges, between boxes, and between lines side by side."""
 LONG, NAME = 30, 17
-"""How many letters a line of a label has at most, and the name in a box."""
+"""How many letters a line of a label has at most, and a line of the name in a box."""
 PITCH = TURN + WORDS + WIDTH
 
 
@@ -50,6 +50,11 @@ class Stop(Struct, eq=False):
     def row(self) -> int:
         """The row in which its column stands."""
         return self.column // COLUMNS
+
+    @property
+    def names(self) -> list[str]:
+        """What its box says, in at most two lines."""
+        return wrap(self.agent, NAME, max_lines=2, placeholder="…") or [""]
 
     @property
     def box(self) -> Rect:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from changeover.observe.course import one_line
-from changeover.observe.diagram import AFTER_APPROVAL, branches
-from changeover.observe.layers import Box, Link
-from changeover.observe.layout import Point, Rect, laid_out
+from changeover.observe.drawing.course import one_line
+from changeover.observe.drawing.diagram import AFTER_APPROVAL, branches
+from changeover.observe.drawing.layers import Box, Link
+from changeover.observe.drawing.layout import Point, Rect, laid_out
 from changeover.workflows.expression import placeholders, references
 from changeover.workflows.plan import Formula, Plan, StepPlan
 
-WIDTH, HEIGHT = 208.0, 62.0
+WIDTH, HEIGHT = 184.0, 62.0
 """The size of the box of a step, in pixels: room for its name, its member and its state."""
 
 
@@ -49,28 +49,34 @@ class WorkflowMap(Struct, frozen=True):
 
 
 def workflow_map(plan: Plan) -> WorkflowMap:
-    """The steps of a workflow in rows, each below those that it comes after."""
+    """The steps of a workflow in columns, each to the right of those that it comes after."""
     known = {step.id for step in plan.steps}
     links = [Link(each, step.id) for step in plan.steps for each in step.after if each in known]
-    layout = laid_out([Box(step.id, WIDTH, HEIGHT) for step in plan.steps], links)
+    # Layouts go from top to bottom: with boxes on their side, and all places turned back, from left to right.
+    layout = laid_out([Box(step.id, HEIGHT, WIDTH) for step in plan.steps], links)
     return WorkflowMap(
-        layout.width,
         layout.height,
+        layout.width,
         tuple(
             PlacedStep(
                 step.id,
                 step.name or step.id,
                 member_words(step.member),
                 tuple(f"{what} {words}" for what, words in details(step)),
-                layout.boxes[step.id],
+                _turned(layout.boxes[step.id]),
                 bool(step.for_each),
             )
             for step in plan.steps
         ),
         tuple(
-            PlacedLink(link.source, link.target, route.points) for link, route in zip(links, layout.routes, strict=True)
+            PlacedLink(link.source, link.target, tuple((y, x) for x, y in route.points))
+            for link, route in zip(links, layout.routes, strict=True)
         ),
     )
+
+
+def _turned(box: Rect) -> Rect:
+    return Rect(box.y, box.x, box.height, box.width)
 
 
 def workflow_text(plan: Plan) -> str:
