@@ -9,7 +9,8 @@ from statistics import quantiles
 from bench.durable import folder
 from bench.measure import Figure
 from bench.queue import on_a_server
-from changeover import Agent, BusEvent, Subscription, Team
+from changeover import Agent, Team
+from changeover.bus import BusEvent, Subscription
 from changeover.testing import ScriptedModel
 
 ONE_BY_ONE = 300

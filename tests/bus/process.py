@@ -17,16 +17,19 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
-from changeover import Agent, BusEvent, Schedule, Store, Subscription, Team
+from changeover import Agent, Store, Team
+from changeover.bus import BusEvent, Schedule, Subscription
 from changeover.engines.clock import SystemClock
+from changeover.relay.events import Entry, RunCompleted
 from changeover.stores.sql import log
 from changeover.stores.sql.dialects import postgres, sqlite
 from changeover.stores.sql.statements import statements
-from changeover.testing import ScriptedModel
+from changeover.stores.store import database_of
+from changeover.testing import ScriptedModel, says
 from tests.crash.nursery import Worker
 
 ROOMS = (postgres, log, sqlite)
@@ -42,6 +45,17 @@ class Order(msgspec.Struct, frozen=True):
     url: str
     notes: str
     clock: str = ""
+    dies: bool = False
+    """Let the agent answer, and die as soon as the end of its run is recorded."""
+
+
+class DyingLog(log.SqlLog):
+    """A log whose process is killed as soon as the end of a run is recorded."""
+
+    async def append(self, entry: Entry, *more: Any, **named: Any) -> None:
+        await super().append(entry, *more, **named)
+        if any(isinstance(event, RunCompleted) for event in entry.events):
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 class FileClock:
@@ -94,12 +108,17 @@ def team_of(order: Order) -> Team:
     def start(event: BusEvent) -> None:
         notes.add(event.id, event.data["due"], clock.now())
 
+    async def tell(event: BusEvent) -> None:
+        notes.add(event.type, event.data["conversation"], event.data["output"], event.id)
+
     schedules = [Schedule("often", cron=CRON, start=start, overlap="queue")] if order.clock else []
-    subscriptions = [] if order.clock else [handler(name) for name in SUBSCRIBERS]
+    ends = Subscription("changeover.run.completed", to=tell, name="ends")
+    subscriptions = [] if order.clock else [*(handler(name) for name in SUBSCRIBERS), ends]
+    store = Store(order.url, LEASE)
     return Team(
         [Agent("a")],
-        model=ScriptedModel({}),
-        store=Store(order.url, LEASE),
+        model=ScriptedModel({"a": [says("done")]}),
+        store=DyingLog(database_of(store), LEASE) if order.dies else store,
         clock=clock,
         subscriptions=subscriptions,
         schedules=schedules,
@@ -139,6 +158,8 @@ class Mother:
 
 
 async def _live(order: Order) -> None:
+    if order.dies:  # without opening the team: this process hands out no events
+        await team_of(order).run("hello", conversation="c1")
     async with team_of(order):
         await asyncio.Event().wait()
 

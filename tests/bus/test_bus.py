@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from changeover import Agent, BusEvent, Specialist, Subscription, Team, Workflow, WorkflowStep
+from changeover import Agent, Team
+from changeover.bus import BusEvent, Schedule, Specialist, Subscription
 from changeover.errors import KeyConflict, MisconfiguredError
 from changeover.testing import ManualClock, ScriptedModel, says
+from changeover.workflows import Workflow, WorkflowStep
 from tests.public_api import soon
 
 ALERT = {"severity": 9, "summary": "odd login"}
@@ -217,6 +219,32 @@ async def test_events_are_listed_by_page_and_type_and_old_ones_are_removed(open_
     late = await team.bus.publish("kind.0", 6)
     assert await team.bus.sweep(older_than=50.0) == 6
     assert [event.id for event in await team.bus.events()] == [late]
+
+
+async def test_an_open_team_removes_old_events_but_no_dead_letter_and_no_last_start(any_store: str | None):
+    clock, week = ManualClock(1.9e9), 7 * 86_400.0
+    monthly = Schedule("monthly", cron="0 0 1 * *", start=lambda event: None)
+    team = team_of(any_store, clock=clock, schedules=[monthly], keep_events=week)
+
+    @team.bus.on("number", tries=1)
+    def halve(event: BusEvent) -> None:
+        assert event.data % 2 == 0
+
+    async with team:
+        start = await team.schedules.run("monthly")
+        ids = [await team.bus.publish("number", number) for number in (1, 2)]
+
+        async def handled() -> bool:
+            return [(each.waiting, each.dead) for each in await team.bus.backlog()] == [(0, 1)]
+
+        async def swept() -> bool:
+            await clock.advance(600.0)
+            return [event.id for event in await team.bus.events()] == [ids[0], start]
+
+        assert await soon(handled, 20.0)
+        await clock.advance(week - 10.0)
+        assert len(await team.bus.events()) == 3
+        assert await soon(swept, 20.0)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from cloudevents.core.bindings.http import HTTPMessage, from_http_event, to_binary_event, to_structured_event
 from cloudevents.core.v1.event import CloudEvent
 
-from changeover import Agent, Subscription, Team, Webhook
+from changeover import Agent, Team
+from changeover.bus import Subscription, Webhook
 from changeover.bus.cloud_event import binary, received, structured
 from changeover.bus.event import BusEvent
 from changeover.bus.signature import checked_signature, signed

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from changeover import Agent, BusEvent, Emit, Schedule, Specialist, Subscription, Team, Webhook
+from changeover import Agent, Team
+from changeover.bus import BusEvent, Emit, Schedule, Specialist, Subscription, Webhook
 from changeover.documents.team_document import read_team
 from changeover.documents.team_export import export_team
 from changeover.documents.tool_modules import ToolModules
@@ -72,6 +73,12 @@ def test_what_code_declares_is_exported_and_read_again():
         ),
         ("- {types: a, to: triage, priority: soon}", "soon"),
         ("- {types: a, to: triage, colour: red}", "colour"),
+        ("- {types: a b, to: triage}", "has the type 'a b'"),
+        ("- {types: a, to: nobody}", "has to='nobody', which is no agent or workflow of this team: triage"),
+        ("- {types: a, to: triage, where: 'a['}", "which is not a JMESPath expression"),
+        ("- {types: a, to: {webhook: 'https://x.org', secret: whsec_5}}", "has a webhook that has a literal secret"),
+        ("- {types: a, to: 'https://x.org?key=sk-abcdefghijklmnop'}", "has what looks like a key in its address"),
+        ("- {types: a, to: 'https://ana:hidden@x.org'}", "has a password in its address"),
     ],
 )
 def test_a_fault_in_a_document_has_its_place(line: str, fault: str):
@@ -79,6 +86,29 @@ def test_a_fault_in_a_document_has_its_place(line: str, fault: str):
         read_team(f"agents: {{triage: {{}}}}\nsubscriptions:\n  {line}\n", "team.yaml")
     assert fault in str(refused.value)
     assert "team.yaml, line 3" in str(refused.value)
+
+
+def test_faults_of_schedules_and_rules_have_their_places_and_are_reported_together():
+    text = """\
+agents: {triage: {}}
+workflows: {flow: {steps: [{id: a, agent: triage}]}}
+model_retries: -1
+briefing: "{nothing}"
+rules:
+  - {if: {a: 1}, goto: triage, deny: No.}
+  - {if: {a: 1}, name: twice, deny: No.}
+  - {if: {a: 1}, name: twice, deny: No.}
+schedules:
+  - {name: s, cron: "* * *", start: flow}
+  - {name: t, cron: "* * * * *", start: nobody}
+  - {name: u, cron: "* * * * *", start: flow, timezone: Mars}
+  - {name: v, cron: "* * * * *", start: flow}
+  - {name: v, cron: "* * * * *", start: triage}
+"""
+    with pytest.raises(DocumentError) as refused:
+        read_team(text, "team.yaml")
+    lines = [int(fault.partition("line ")[2].partition(",")[0]) for fault in refused.value.faults]
+    assert lines == [3, 4, 6, 8, 10, 11, 12, 14]
 
 
 async def test_a_subscription_in_the_store_holds_from_the_next_event_on(any_store: str | None):
@@ -112,3 +142,21 @@ async def test_a_team_without_subscriptions_begins_to_hand_out_when_the_store_de
 
         assert await soon(over, 20.0)
         assert [each.state for each in (await team.bus.event(id)).deliveries] == ["done"]  # type: ignore[union-attr]
+
+
+async def test_a_subscription_in_the_store_gets_what_happens_inside_though_code_declares_none(any_store: str | None):
+    model = ScriptedModel(lambda agent, messages, tools: says(f"{agent} did it"))
+    members = [Agent("triage"), Agent("clerk", description="Writes.")]
+    told = {"types": "changeover.run.completed", "to": "clerk", "task": "Note: {data.output}"}
+    async with Team(members, model=model, store=any_store) as team:
+        await team.declarations.put("team", team.name, {"subscriptions": [told]})
+        await team.run("hello", conversation="c1")
+        [event] = await team.bus.events()
+
+        async def started() -> bool:
+            return bool((await team.bus.event(event.id)).deliveries[0].started)  # type: ignore[union-attr]
+
+        assert await soon(started, 20.0)
+        assert event.data == {"conversation": "c1", "agent": "triage", "run": "c1@1", "output": "triage did it"}
+        result = await team.resume((await team.bus.event(event.id)).deliveries[0].started)  # type: ignore[union-attr]
+        assert result.handoff_chain[0].message == "Note: triage did it"

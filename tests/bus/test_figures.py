@@ -1,7 +1,9 @@
 """The figures of the bus and of schedules, as Prometheus and OpenTelemetry show them."""
 
-from changeover import Agent, BusEvent, Schedule, Team
+from changeover import Agent, Team
+from changeover.bus import BusEvent, Schedule
 from changeover.observe.readings import snapshot
+from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, ScriptedModel
 from tests.public_api import soon
 
@@ -33,8 +35,25 @@ async def test_deliveries_dead_letters_and_starts_are_counted(any_store: str | N
             return team.log.traffic.deliveries["schedule often", "done"] == 1
 
         assert await soon(started, 20.0)
-        values = (await snapshot(team.log, ["a"], clock.now())).values()
+        found = await snapshot(team.log, await team.engine.world(), clock.now())
+    values = found.values()
     assert dict(values["bus.dead"]) == {("halve",): 1}
     assert values["bus.deliveries"] == {("halve", "done"): 2, ("halve", "dead"): 1, ("schedule often", "done"): 1}
+    assert values["bus.published"] == {(): 4}
     assert values["schedules.starts"] == {("often",): 1}
     assert values["bus.oldest"] == {}
+    assert found.traffic.delay.count == 4
+
+
+async def test_a_subscriber_that_the_team_does_not_declare_has_no_label_of_its_own():
+    log = MemoryLog()
+    for number in range(100):
+        await log.outbox.publish("default", BusEvent(id=str(number), type="a"), [f"gone-{number}"])
+        log.traffic.deliveries[f"gone-{number}", "done"] += 1
+        log.traffic.due_times[f"gone-{number}", "started"] += 1
+    team = Team([Agent("a")], model=ScriptedModel({}), store=log)
+    values = (await snapshot(log, await team.engine.world(), 1.0)).values()
+    assert values["bus.waiting"] == {("other",): 100}
+    assert values["bus.deliveries"] == {("other", "done"): 100}
+    assert values["schedules.starts"] == {("other",): 100}
+    await team.close()

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, BusEvent, Function, Subscription, Team, tool
-from changeover.errors import MisconfiguredError
+from changeover import Agent, Function, Team, tool
+from changeover.bus import BusEvent, Subscription
 from changeover.guards import CircuitBreaker
 from changeover.protocol import Rejected
 from changeover.testing import ScriptedModel, calls, hands_off, says
@@ -94,9 +94,12 @@ async def test_what_nobody_wants_is_not_stored():
         assert await team.bus.events() == []
 
 
-async def test_happenings_are_declared_before_the_team_is_used():
+async def test_a_subscription_to_happenings_can_be_declared_while_the_team_is_in_use():
+    got: list[BusEvent] = []
     model = ScriptedModel(lambda agent, messages, tools: says("done"))
     async with Team([Agent("a")], model=model) as team:
         await team.run("hello")
-        with pytest.raises(MisconfiguredError, match="declare it before the team is used"):
-            team.bus.on("changeover.run.failed")(print)
+        team.bus.on("changeover.run.completed")(got.append)
+        await team.run("hello again", conversation="c2")
+        assert await soon(told(got, "run.completed"), 20.0)
+    assert [event.data["conversation"] for event in got] == ["c2"]

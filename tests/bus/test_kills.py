@@ -6,7 +6,7 @@ import random
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -23,12 +23,6 @@ KILLS = 60 if STRESS else 2
 DUE_TIMES = 1_000 if STRESS else 20
 SOURCES = 12
 SEED = os.environ.get("CHANGEOVER_SEED") or os.urandom(4).hex()
-
-
-@pytest.fixture(scope="module")
-def mother() -> Iterator[Mother]:
-    with Mother() as started:
-        yield started
 
 
 class Pair:

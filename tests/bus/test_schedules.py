@@ -7,7 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from changeover import Agent, BusEvent, Emit, Schedule, Subscription, Team
+from changeover import Agent, Team
+from changeover.bus import BusEvent, Emit, Schedule, Subscription
 from changeover.errors import MisconfiguredError
 from changeover.testing import ManualClock, ScriptedModel, says
 from tests.public_api import soon
@@ -125,11 +126,16 @@ async def test_due_times_that_no_process_saw_are_made_up_for_once_or_not(
     await clock.advance(5.5 * HOUR)
     async with team:
         await counted(got, count)
+        assert await soon(lambda: _missed(team, 1 - count), 20.0)
         assert await soon(lambda: _free(team), 20.0)
         await clock.advance(0.5 * HOUR + 60.0)
         await counted(got, count + 1)
     due = [event.data["due"] for event in got]
     assert due == [*["2030-01-07T11:00:00+00:00"] * count, "2030-01-07T12:00:00+00:00"][-count - 1 :]
+
+
+async def _missed(team: Team, count: int) -> bool:
+    return team.log.traffic.due_times["hourly", "missed"] == count
 
 
 async def test_a_start_is_left_out_while_the_one_before_goes_on(open_team: Opened):
@@ -158,6 +164,28 @@ async def test_a_start_is_left_out_while_the_one_before_goes_on(open_team: Opene
     await clock.advance(HOUR)
     await counted(got, 2)
     assert [event.data["due"][11:16] for event in got] == ["06:00", "09:00"]
+    counts = team.log.traffic.due_times
+    assert (counts["hourly", "started"], counts["hourly", "skipped"] > 0) == (2, True)
+
+
+async def test_the_next_start_waits_for_the_work_of_a_start_by_hand(open_team: Opened):
+    hold = asyncio.Event()
+
+    def slow(got: list[BusEvent]) -> Schedule:
+        async def work(event: BusEvent) -> None:
+            got.append(event)
+            await hold.wait()
+
+        return Schedule("hourly", cron="0 * * * *", start=work)
+
+    team, clock, got = await open_team(slow)
+    await team.schedules.run("hourly")
+    await counted(got, 1)
+    await clock.advance(60.0)
+    assert await soon(lambda: _handled(team, MONDAY + 60.0), 20.0)
+    hold.set()
+    assert await soon(lambda: _free(team), 20.0)
+    assert [event.data["manual"] for event in got] == [True]
 
 
 async def _free(team: Team) -> bool:
@@ -241,6 +269,7 @@ async def test_a_paused_schedule_starts_nothing_but_can_be_run_by_hand(open_team
     id = await team.schedules.run("hourly")
     await counted(got, 1)
     assert (got[0].id, got[0].data["manual"]) == (id, True)
+    assert (await team.schedules.show("hourly")).last_event == id
     assert await soon(lambda: _free(team), 20.0)
     await team.schedules.resume("hourly")
     await clock.advance(HOUR)

@@ -4,8 +4,20 @@ from msgspec.structs import replace
 
 from changeover.facts import Share
 from changeover.guards.approval import Approve
-from changeover.relay.events import CallRefused, Entry, HandoffOffered, LimitReached, VariantChosen
+from changeover.relay.events import (
+    CallRefused,
+    Entry,
+    HandoffOffered,
+    LimitReached,
+    RunCompleted,
+    RunStarted,
+    StepSkipped,
+    UserSpoke,
+    VariantChosen,
+    WorkflowBegan,
+)
 from changeover.relay.ports import Head, Log, Reserve, Spending
+from changeover.workflows.plan import Plan, StepPlan
 from tests.stores.entries import DONE, WORKING, answer, asked, decided, delegate, handing_over, opening
 
 SPENT = (Spending(1, "front", 2.0, Share(1, 1)),)
@@ -23,11 +35,21 @@ async def lived(log: Log, id: str) -> None:
         await log.append(offering(3, below, id), WORKING)
         await log.append(asked(5, "4.0", below, id), WORKING)
         await log.append(trying(6, below, id), Head("cancelled", "billing", False, spent=SPENT))
-    await log.append(answer(8, 7, id), replace(DONE, spent=SPENT), Reserve(1, 1, 100, 100))
+    await log.append(ending(8, 7, id), replace(DONE, spent=SPENT), Reserve(1, 1, 100, 100))
     for name in ("content", "polite"):
         await log.trials.measure(id, name, 4.5, 5.0)
     await log.contexts.put(id, "x", f"what was said in {id}", 50.0)
     await log.contexts.put(id, "y", f"what was said in {id}")
+
+
+def ending(position: int, task: int, conversation: str) -> Entry:
+    """The second agent answers, and then a workflow runs whose steps are skipped."""
+    answered = answer(position, task, conversation)
+    spoke = position + len(answered.events)
+    plan = Plan("flow", (StepPlan("left", "front"), StepPlan("right", "front")))
+    skipped = (StepSkipped(spoke + 1, step.id, "not today") for step in plan.steps)
+    began = (UserSpoke("go", agent="flow"), RunStarted(spoke, "flow"), WorkflowBegan(spoke + 1, plan))
+    return replace(answered, events=(*answered.events, *began, *skipped, RunCompleted(spoke)))
 
 
 def trying(position: int, conversation: str, root: str) -> Entry:

@@ -125,14 +125,14 @@ async def test_only_a_whole_tree_can_be_forgotten(log: Log):
 @pytest.mark.parametrize("head", [WORKING, LEFT, WAITING, None], ids=["working", "left", "waiting", "said"])
 async def test_what_is_not_over_cannot_be_forgotten(log: Log, head: Head | None):
     await lived(log, "c")
-    await log.append(more(10), head)
+    await log.append(more(16), head)
     before = await log.tree("c")
     with pytest.raises(UnderWay, match="'c' is not over") as caught:
         await log.forget("c")
     assert caught.value.conversation == "c"
     assert await log.tree("c") == before
     assert await log.contexts.get("c", "x") is not None
-    await log.append(more(11), DONE)
+    await log.append(more(17), DONE)
     assert await log.forget("c") is True
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Function, Limits, Skill, Team, tool
+from changeover import Agent, Function, Limits, Team, tool
 from changeover.errors import ChangeoverError
 from changeover.facts import HandoffRecord, Mode
 from changeover.messages import Call
@@ -31,6 +31,7 @@ from changeover.relay.state import State
 from changeover.relay.turn import Asked
 from changeover.stores.sql.log import SqlLog
 from changeover.testing import ManualClock, ScriptedModel, calls, fails, hands_off, says
+from changeover.tools import Skill
 from changeover.tools.command import Directive
 from tests.stores.entries import (
     DONE,

@@ -100,7 +100,10 @@ async def test_conversations_and_tickets_of_a_store_without_teams_belong_to_the_
         f"INSERT INTO conversations (number, {names}) VALUES (1, 'old', 'old', 'running', '', 0, 0, 0, 0, 0, '', 1, 1)",
     )
     query(bare_store, "INSERT INTO tickets VALUES ('t', 'a', 'old', 'old', 'old', 0, 9, 1, 1, NULL, NULL, 0, FALSE)")
-    assert upgrade_store(Store(bare_store)) == ("0001", VERSION)
+    told: list[tuple[int, int, str]] = []
+    assert upgrade_store(Store(bare_store), lambda *each: told.append(each)) == ("0001", VERSION)
+    assert [(done, total) for done, total, _ in told] == [(each, len(told)) for each in range(1, int(VERSION))]
+    assert told[0][2].startswith("Migration 0002: ")
     log = opened(bare_store)
     assert (await log.unfinished("default"), await log.unfinished("sales")) == (["old"], [])
     assert (await taken(log, team="sales"), await taken(log, team="default")) == ([], ["t"])

@@ -11,18 +11,26 @@ from msgspec import Struct
 from changeover.bus.event import BusEvent
 
 DeliveryState: TypeAlias = Literal["waiting", "done", "dead"]
+DueOutcome: TypeAlias = Literal["started", "missed", "skipped"]
+KEPT = 30 * 86_400.0
+"""Seconds for which events are kept by default."""
+SHORTEST = 3_600.0
+"""The fewest seconds for which they are kept: a signature that is used again is recognized by its event."""
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
     """An event and one of its subscribers."""
 
     event: BusEvent
+    """The event that is delivered."""
     team: str
+    """The name of the team that subscribes."""
     subscriber: str
     """The id of the subscription, or of the schedule."""
     state: DeliveryState = "waiting"
     """A dead one failed as often as its subscription allows; it waits until an operator sends it again."""
     attempts: int = 0
+    """How often it was tried."""
     due: float = 0.0
     """When the next attempt begins at the earliest, by the clock of the team."""
     error: str = ""
@@ -30,11 +38,20 @@ class Delivery(Struct, frozen=True, kw_only=True):
     started: str = ""
     """What it started: the id of a conversation, or nothing."""
     updated_at: float = 0.0
+    """When the last attempt ended."""
 
     @property
     def key(self) -> str:
         """The idempotency key of this delivery: the same over all attempts."""
         return f"{self.event.id}:{self.subscriber}"
+
+
+class Publication(NamedTuple):
+    """An event to store, and the subscribers that get it."""
+
+    team: str
+    event: BusEvent
+    subscribers: Sequence[str]
 
 
 class Done(Struct, frozen=True):
@@ -106,6 +123,8 @@ class Firing(NamedTuple):
     """The time up to which they are handled with this."""
     subscriber: str
     """Who gets the event."""
+    outcome: DueOutcome = "started"
+    """Without an event, why nothing starts."""
 
 
 class ScheduleState(Struct, frozen=True, kw_only=True):
@@ -118,16 +137,20 @@ class ScheduleState(Struct, frozen=True, kw_only=True):
     """Its cron expression and time zone when this was written."""
     paused: bool = False
     last_event: str = ""
-    """The event of the last due time for which it started something."""
+    """The event of its last start, at a due time or by hand."""
 
 
 class Backlog(Struct, frozen=True):
     """How many deliveries to a subscriber wait or are dead."""
 
     team: str
+    """The name of the team that subscribes."""
     subscriber: str
+    """The id of the subscription, or of the schedule."""
     waiting: int = 0
+    """Deliveries that are not done."""
     dead: int = 0
+    """Deliveries that failed as often as the subscription allows."""
     oldest: float | None = None
     """When the oldest event that waits was published."""
 
@@ -165,12 +188,20 @@ class Outbox(Protocol):
         """When to look again, if nothing happens before."""
         ...
 
-    async def events(self, team: str, id: str = "", type: str = "", before: str = "", limit: int = 1) -> list[BusEvent]:
-        """Events, the newest first: with this id, of this type, published before the one with the id `before`."""
+    async def events(self, team: str, type: str = "", before: str = "", limit: int = 1) -> list[BusEvent]:
+        """Events, the newest first: of this type, published before the one with the id `before`."""
         ...
 
-    async def deliveries(self, team: str, event: str = "", state: str = "", limit: int = 1000) -> list[Delivery]:
-        """Deliveries of an event, or in a state, or both; the newest event first, then by subscriber."""
+    async def find(self, team: str, ids: Sequence[str]) -> list[BusEvent]:
+        """The events with these ids, the newest first."""
+        ...
+
+    async def deliveries(self, team: str, events: Sequence[str]) -> list[Delivery]:
+        """The deliveries of the events with these ids, the newest event first, then by subscriber."""
+        ...
+
+    async def dead_letters(self, team: str, limit: int) -> list[Delivery]:
+        """The deliveries that failed for good, in the same order."""
         ...
 
     async def counts(self) -> list[Backlog]:
@@ -182,8 +213,8 @@ class Outbox(Protocol):
         ...
 
     async def sweep(self, team: str, before: float) -> int:
-        """Remove events that were published before this time and whose deliveries are all done; returns their number.
-        Their keys can be used again."""
+        """Remove events that were published before this time and whose deliveries are all done, but for the last start
+        of each schedule; returns their number. Their keys can be used again."""
         ...
 
     def listening(self, team: str) -> AbstractContextManager[Bell]:
@@ -204,6 +235,10 @@ class Timetable(Protocol):
 
     async def pause(self, team: str, name: str, paused: bool, now: float) -> bool:
         """Pause a schedule, or resume it from now on; False if it is not known."""
+        ...
+
+    async def start(self, name: str, publication: Publication) -> None:
+        """Store the event of a start by hand, which is the last start of the schedule from now on."""
         ...
 
     async def fire(self, firing: Firing, event: BusEvent | None) -> bool:

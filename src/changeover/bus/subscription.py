@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from changeover.bus.delivery import SHORTEST
 from changeover.bus.event import BusEvent, holds, matches, path_faults, pattern_faults, template_faults
 from changeover.handoffs.callback import arity_faults
 from changeover.handoffs.package import PRIORITIES
-from changeover.tools.secret import reference_faults
+from changeover.tools.secret import reference_faults, url_faults
 from changeover.workflows.workflow import Workflow
 
 TRIES = 5
@@ -83,9 +84,13 @@ class Subscription:
         """The name under which its deliveries are stored."""
         return self.name or f"{self.types} to {title_of(self.to)}"
 
+    def names(self, type: str) -> bool:
+        """True if it may get events of this type."""
+        return matches(self.types, type)
+
     def wants(self, event: BusEvent) -> bool:
         """True if it gets this event."""
-        return matches(self.types, event.type) and holds(self.where, event)
+        return self.names(event.type) and holds(self.where, event)
 
     def pause(self, attempt: int) -> float | None:
         """Seconds until the next attempt after this one failed, counted from 1; None if there is none."""
@@ -153,6 +158,13 @@ def seconds_faults(**given: object) -> list[str]:
     ]
 
 
+def kept_faults(seconds: object) -> list[str]:
+    """Faults of the time for which events are kept."""
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and SHORTEST <= seconds < inf:
+        return []
+    return [f"the team has keep_events={seconds!r}; give a number of seconds, {SHORTEST:g} or more"]
+
+
 def target_faults(name: str, target: object, receivers: Collection[str] | None) -> list[str]:
     """Faults of what starts with an event."""
     match target:
@@ -188,6 +200,8 @@ def _webhook_faults(webhook: Webhook) -> Iterable[str]:
         usable = False
     if not usable:
         yield f"has the address {webhook.url!r}; give one with http or https"
+    else:
+        yield from url_faults("address", webhook.url)
     yield from seconds_faults(timeout=webhook.timeout)
     if webhook.secret != "":
         yield from reference_faults("secret", webhook.secret)

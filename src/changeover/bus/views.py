@@ -97,7 +97,7 @@ class ScheduleView(Struct, frozen=True, kw_only=True):
     next_runs: list[float] = []
     """Its next due times; none while it is paused."""
     last: EventView | None = None
-    """The event of the last due time that started something."""
+    """The event of its last start, at a due time or by hand."""
 
 
 class BusCalls(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from changeover.bus.views import (
@@ -33,8 +33,7 @@ class BusConsole:
 
     async def events(self, type: str, before: str, limit: int) -> list[EventView]:
         found = await self._bus.events(type=type, before=before, limit=limit)
-        shown = await asyncio.gather(*(self.event(each.id) for each in found))
-        return [each for each in shown if each is not None]
+        return [event_view(each, each.deliveries) for each in await self._bus.records([each.id for each in found])]
 
     async def event(self, id: str) -> EventView | None:
         found = await self._bus.event(id)
@@ -55,15 +54,17 @@ class ScheduleConsole:
     """The schedules of a team as its people see them."""
 
     def __init__(self, schedules: Schedules, bus: Bus) -> None:
-        self._schedules, self._bus = schedules, BusConsole(bus)
+        self._schedules, self._bus = schedules, bus
         self.run, self.pause, self.resume = schedules.run, schedules.pause, schedules.resume
 
     async def all(self) -> list[ScheduleView]:
-        return [await self._view(each) for each in await self._schedules.list()]
+        return await self._views(await self._schedules.list())
 
     async def one(self, name: str) -> ScheduleView:
-        return await self._view(await self._schedules.show(name, runs=RUNS))
+        [view] = await self._views([await self._schedules.show(name, runs=RUNS)])
+        return view
 
-    async def _view(self, status: ScheduleStatus) -> ScheduleView:
-        last = await self._bus.event(status.last_event) if status.last_event else None
-        return schedule_view(status.schedule, status.paused, status.next_runs, last)
+    async def _views(self, found: Sequence[ScheduleStatus]) -> list[ScheduleView]:
+        last = {each.id: each for each in await self._bus.records([each.last_event for each in found])}
+        views = {id: event_view(each, each.deliveries) for id, each in last.items()}
+        return [schedule_view(each.schedule, each.paused, each.next_runs, views.get(each.last_event)) for each in found]

@@ -17,6 +17,8 @@ from changeover.ticket import worker_name
 
 logger = logging.getLogger("changeover.bus")
 
+SWEEP = 3_600.0
+"""Seconds between two removals of old events."""
 LEASE = 30.0
 """Seconds for which a process has a delivery unless it renews it, in a store that is not shared."""
 
@@ -24,7 +26,7 @@ LEASE = 30.0
 class BusDispatcher:
     """Runs a consumer for each subscription, wakes them when there is something to take, and renews what they have.
 
-    It runs from `start` to `stop`, and only if the team has subscriptions.
+    It runs from `start` to `stop`, and only if the team has subscriptions or schedules; old events are removed anyway.
     """
 
     def __init__(
@@ -37,10 +39,12 @@ class BusDispatcher:
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop on which it may run; None if the team is not open."""
         self._task: asyncio.Task[None] | None = None
+        self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin on this loop, now or as soon as there is a subscription."""
         self._loop = asyncio.get_running_loop()
+        self._sweeper = asyncio.ensure_future(_kept_up(self._sweep))
         self.look(await self._world())
 
     def look(self, world: World) -> None:
@@ -50,15 +54,14 @@ class BusDispatcher:
 
     async def stop(self) -> None:
         """End, and give back what is in hand."""
-        task, self._task, loop, self._loop = self._task, None, self._loop, None
-        if task is None or loop is None or loop.is_closed():
+        tasks = [task for task in (self._task, self._sweeper) if task is not None]
+        self._task, self._sweeper, loop, self._loop = None, None, self._loop, None
+        if loop is None or loop.is_closed():
             return
-        if loop is not asyncio.get_running_loop():
+        for task in tasks:
             loop.call_soon_threadsafe(task.cancel)
-            return
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        if loop is asyncio.get_running_loop():
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(self, needed: bool) -> None:
         self._changed.set()
@@ -97,7 +100,7 @@ class BusDispatcher:
 
     def _adopt(self, world: World, by: str) -> None:
         """Begin with new subscriptions, and end those that are gone."""
-        wanted = {each.id: each for each in (*world.subscriptions, *(each.subscription for each in world.schedules))}
+        wanted = {each.id: each for each in world.subscribers}
         for name, (consumer, task) in list(self._consumers.items()):
             if wanted.get(name) != consumer.subscription:
                 del self._consumers[name]
@@ -116,6 +119,13 @@ class BusDispatcher:
             if tokens := [token for consumer, _ in self._consumers.values() for token in consumer.tokens]:
                 with suppress(EngineError):  # leases may lapse; then others deliver the same
                     await self._log().outbox.renew(tokens, self._lease)
+
+    async def _sweep(self) -> None:
+        while True:
+            await self._clock.alarm(self._clock.now() + SWEEP)
+            world, now = await self._world(), self._clock.now()
+            if swept := await self._log().outbox.sweep(world.roster.team, now - world.keep_events):
+                logger.info("%d events older than %g days were removed", swept, world.keep_events / 86_400)
 
 
 async def _kept_up(job: Callable[[], Awaitable[None]]) -> None:

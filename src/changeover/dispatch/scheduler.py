@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
-from changeover.bus.delivery import Firing, ScheduleState
+from changeover.bus.delivery import DueOutcome, Firing, Publication, ScheduleState
 from changeover.bus.schedule import GRACE, Schedule
 from changeover.engines.clock import new_id
 from changeover.errors import MisconfiguredError
@@ -31,7 +31,7 @@ class ScheduleStatus(Struct, frozen=True, kw_only=True):
     next_runs: tuple[float, ...] = ()
     """Its next due times, in seconds since the epoch; none if it is paused."""
     last_event: str = ""
-    """The id of the event of the last due time that started something; `team.bus.event` shows it."""
+    """The id of the event of its last start, at a due time or by hand; `team.bus.event` shows it."""
 
 
 class Schedules:
@@ -53,18 +53,22 @@ class Schedules:
         return self._status(schedule, known.get(name), runs)
 
     async def run(self, name: str) -> str:
-        """Start a schedule now, whether or not it is paused; returns the id of the event."""
+        """Start the schedule of this `name` now, whether or not it is paused; returns the id of the event. It is the
+        last start from now on; with `overlap="queue"` its work begins when that of the start before has ended."""
         world, schedule = await self._found(name)
-        now, team = self._clock.now(), world.roster.team
-        event = schedule.event(team, now, now, manual=new_id())
-        return await self._log().outbox.publish(team, event, [schedule.subscriber])
+        now, team, timetable = self._clock.now(), world.roster.team, self._log().timetable
+        await timetable.note(team, name, schedule.plan, now)
+        [last] = [each.last_event for each in await timetable.known(team) if each.name == name]
+        event = schedule.event(team, now, now, after=last, manual=new_id())
+        await timetable.start(name, Publication(team, event, [schedule.subscriber]))
+        return event.id
 
     async def pause(self, name: str) -> None:
-        """Start nothing more at due times, in all processes, until `resume`."""
+        """Start nothing more at the due times of `name`, in all processes, until `resume`."""
         await self._set_paused(name, True)
 
     async def resume(self, name: str) -> None:
-        """End a pause; what was due in it is not made up for."""
+        """End the pause of `name`; what was due in it is not made up for."""
         await self._set_paused(name, False)
 
     async def _set_paused(self, name: str, paused: bool) -> None:
@@ -125,20 +129,26 @@ class Scheduler:
         return {each.name: each for each in await timetable.known(team)} if new else known
 
     async def _fire(self, team: str, schedule: Schedule, state: ScheduleState, due: float, now: float) -> None:
-        event = None
-        if schedule.missed == "skip" and now - due > GRACE:
-            logger.info("schedule %s: nothing starts for what was missed", schedule.name)
-        elif schedule.overlap == "skip" and await is_under_way(self._log(), team, state.last_event):
-            logger.info("schedule %s: nothing starts, for the work of the last start goes on", schedule.name)
-        else:
+        event, outcome = None, await self._outcome(team, schedule, state, now - due)
+        if outcome == "started":
             event = schedule.event(team, due, now, after=state.last_event)
-        firing = Firing(team, schedule.name, state.handled, due, schedule.subscriber)
+        else:
+            logger.info("schedule %s: nothing starts, for the due time was %s", schedule.name, outcome)
+        firing = Firing(team, schedule.name, state.handled, due, schedule.subscriber, outcome)
         await self._log().timetable.fire(firing, event)
+
+    async def _outcome(self, team: str, schedule: Schedule, state: ScheduleState, late: float) -> DueOutcome:
+        """Whether something starts for a due time that is so many seconds late."""
+        if schedule.missed == "skip" and late > GRACE:
+            return "missed"
+        if schedule.overlap == "skip" and await is_under_way(self._log(), team, state.last_event):
+            return "skipped"
+        return "started"
 
 
 async def is_under_way(log: Log, team: str, event: str) -> bool:
     """True if what the event of a schedule started has not ended."""
-    for delivery in await log.outbox.deliveries(team, event=event) if event else ():
+    for delivery in await log.outbox.deliveries(team, [event]) if event else ():
         if delivery.state == "waiting":
             return True
         conversation = await log.lists.one(ConversationRow, delivery.started) if delivery.started else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from hashlib import sha256
 from typing import Any
 
 from changeover.bus.cloud_event import structured
@@ -19,6 +18,7 @@ from changeover.dispatch.consumer import PAUSE, NotYet
 from changeover.dispatch.scheduler import is_under_way
 from changeover.errors import MisconfiguredError
 from changeover.handoffs.package import PRIORITIES, Context, HandoffPackage, Metadata, Task
+from changeover.ids import happening_id
 from changeover.inputs import brokered, offered, started
 from changeover.relay.engine import Engine
 from changeover.relay.ports import Clock, Log, World
@@ -29,8 +29,6 @@ from changeover.workflows.workflow import Workflow
 
 SENDER = "bus"
 """The sender of handoffs that events start."""
-HAPPENING = "happening-"
-"""How the ids of conversations begin that were started by what happened inside."""
 
 
 class Starter:
@@ -105,12 +103,7 @@ def _conversation(delivery: Delivery) -> str:
     """The id of the conversation that a happening inside starts, by which it is recognized; else left to the key."""
     if not delivery.event.type.startswith(INSIDE) or delivery.event.type == DUE:
         return ""
-    return f"{HAPPENING}{sha256(delivery.key.encode()).hexdigest()[:32]}"
-
-
-def is_of_a_happening(conversation: str) -> bool:
-    """True if a happening inside started the tree of this conversation."""
-    return conversation.startswith(HAPPENING)
+    return happening_id(delivery.key)
 
 
 def _inputs(event: BusEvent) -> dict[str, Any]:

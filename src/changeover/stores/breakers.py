@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from changeover.bus.delivery import Publication
 from changeover.errors import CircuitsOpen
 from changeover.faults import Circuit
 from changeover.guards.breaker import Ended, admitted, closed, forced, noted
@@ -24,7 +25,10 @@ class Board:
         self.known = dict(known or {})
         self.changed: dict[str, Circuit] = {}
         self.opened: list[Opening] = []
+        self.published: list[Publication] = []
+        """Events of the bus that tell of the openings."""
         self._weighed: dict[str, Circuit] = {}
+        self._tell: Callable[[Circuit, float], Publication | None] | None = None
 
     def get(self, receiver: str) -> Circuit:
         return self.known.get(receiver) or Circuit(receiver)
@@ -32,7 +36,7 @@ class Board:
     def refusal(self, circuits: Circuits, at: float) -> CircuitsOpen | None:
         """Why an entry may not be recorded; None if it may, then `take` applies its changes. Endings count before
         offers: a receiver that succeeds in this entry may be offered work in it."""
-        self._weighed = {}
+        self._weighed, self._tell = {}, circuits.tell
         for ended in circuits.ended:
             self._end(ended, at)
         denials = [self._offer(handoff, receiver, at) for handoff, receiver in circuits.offers]
@@ -42,7 +46,9 @@ class Board:
     def take(self, at: float) -> None:
         """The entry that was weighed last is recorded."""
         for circuit in self._weighed.values():
-            self._put(circuit, at)
+            opens = self._put(circuit, at)
+            if opens and self._tell and (told := self._tell(circuit, at)):
+                self.published.append(told)
         self._weighed = {}
 
     def force(self, receiver: str, at: float) -> None:
@@ -57,10 +63,12 @@ class Board:
         self._put(closed(before, at), at)
         return True
 
-    def _put(self, circuit: Circuit, at: float) -> None:
-        if circuit.openings > self.get(circuit.receiver).openings:
+    def _put(self, circuit: Circuit, at: float) -> bool:
+        """Change a circuit; True if it opens."""
+        if opens := circuit.openings > self.get(circuit.receiver).openings:
             self.opened.append((circuit.receiver, circuit.openings, at))
         self.known[circuit.receiver] = self.changed[circuit.receiver] = circuit
+        return opens
 
     def _end(self, ended: Ended, at: float) -> None:
         before = self._find(ended.receiver)

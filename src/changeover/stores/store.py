@@ -12,6 +12,7 @@ from changeover.stores.address import url_faults, without_password
 if TYPE_CHECKING:
     from changeover.stores.sql.database import Database
     from changeover.stores.sql.log import SqlLog
+    from changeover.stores.upgrade import Progress
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,15 @@ def open_log(store: Store) -> SqlLog:
     return SqlLog(database_of(store), store.lease)
 
 
-def upgrade_store(store: Store) -> tuple[str | None, str]:
-    """Bring the tables of a store up to date; the version they had (None if there were none) and the one they have."""
+def upgrade_store(store: Store, progress: Progress | None = None) -> tuple[str | None, str]:
+    """Bring the tables of a store up to date; the version they had (None if there were none) and the one they have.
+    `progress` is called after each migration."""
     from changeover.stores.upgrade import migrate
 
     database = database_of(store)
     session = database.connect()
     try:
-        return migrate(database, session)
+        return migrate(database, session, progress)
     finally:
         session.close()
 

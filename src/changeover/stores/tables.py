@@ -214,7 +214,7 @@ class TokenRow(Struct, frozen=True):
 
 
 class AuditRow(Struct, frozen=True):
-    """A change that somebody made; the detail is JSON."""
+    """One change and its actor; the detail is JSON."""
 
     id: str
     at: float

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -13,6 +15,8 @@ from changeover.stores.sql.database import Call, Database, Session, Trouble
 from changeover.stores.sql.schema import METADATA, VERSION, version
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+Progress = Callable[[int, int, str], None]
+"""Gets the number of a migration that has run, the number of all, and its docstring."""
 MARKER: Call = ("SELECT version_num FROM changeover_version", ())
 TABLES: dict[str, Call] = {
     "sqlite": ("SELECT name FROM sqlite_master WHERE type = 'table'", ()),
@@ -46,24 +50,34 @@ def make_current(database: Database, session: Session) -> None:
         raise StoreUnavailable(f"the store {database.shown} cannot be opened: {error}") from error
 
 
-def migrate(database: Database, session: Session) -> tuple[str | None, str]:
+def migrate(database: Database, session: Session, progress: Progress | None = None) -> tuple[str | None, str]:
     """Create or migrate the tables in any database; returns the version before (None if new) and the version now."""
     found = version_found(database, session)
     if found is None:
         _create(database, session)
     elif _older(database, found):
-        run_migrations(database.engine())
+        run_migrations(database.engine(), progress=_counted(int(found), progress) if progress else None)
     return found, VERSION
 
 
-def run_migrations(engine: sa.Engine, to: str = "head") -> None:
+def _counted(found: int, progress: Progress) -> Callable[..., None]:
+    """The function that Alembic calls after each migration of a store of this version."""
+
+    def applied(*, step: Any, **_: Any) -> None:
+        done = int(step.up_revision_id) - found
+        progress(done, int(VERSION) - found, step.up_revision.doc)
+
+    return applied
+
+
+def run_migrations(engine: sa.Engine, to: str = "head", progress: Callable[..., None] | None = None) -> None:
     """Run the migrations that a database does not have yet."""
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.attributes["engine"] = engine
+    config.attributes.update(engine=engine, progress=progress)
     command.upgrade(config, to)
 
 

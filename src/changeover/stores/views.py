@@ -47,7 +47,9 @@ def open_views(store: Store) -> Views:
 def existing(store: Store) -> Database:
     """The database of a store; raises StoreUnavailable if it is a file that does not exist."""
     if store.url.startswith("sqlite:") and not Path(store.url.removeprefix("sqlite:///")).exists():
-        raise StoreUnavailable(f"the store {store.url} does not exist; `changeover run` or `db upgrade` would make it")
+        raise StoreUnavailable(
+            f"the store {store.url} does not exist; `changeover run` or `changeover db upgrade` creates it"
+        )
     return database_of(store)
 
 

@@ -75,6 +75,7 @@ def cancel(sheet: Sheet, event: RunCancelled) -> None:
     _withdraw(sheet, event.run)
     if sheet.is_at(event.run):
         sheet.note("status_change", "cancelled")
+        sheet.end_steps()
         sheet.touch()
 
 
@@ -84,6 +85,7 @@ def fail(sheet: Sheet, event: RunFailed) -> None:
         sheet.refuse("", event.fault.reason)
     elif isinstance(event.fault, LimitFault):
         sheet.reach(event.fault.limit)
+    sheet.end_steps()
     sheet.touch()
     _withdraw(sheet, event.run)
 

@@ -208,6 +208,7 @@ def _roll_back(sheet: Sheet, event: RollbackBegan) -> None:
 def _complete(sheet: Sheet, event: RunCompleted) -> None:
     run = sheet.state.run
     if run is not None and run.flow is not None:
+        sheet.end_steps()
         return sheet.touch(result_text(run.flow, event.output))
     return sheet.touch(event.output if event.output is not None else last_words(sheet.events))
 

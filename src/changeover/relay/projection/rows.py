@@ -1,4 +1,4 @@
-"""Rows: what an entry adds to the read models and changes in them, by the statement that writes it."""
+"""Rows: what an entry adds to the read models and changes in them, by the statement that writes it, and publishes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
+from changeover.facts import Share, StepReport
 from changeover.facts import State as HandoffState
 from changeover.ids import handoff_id, task_id
 from changeover.relay.events import ApprovalRequested, Entry, HandoffOffered, UserSpoke
@@ -15,6 +16,7 @@ from changeover.relay.run import Task
 from changeover.relay.sanitize import text_of, whole
 
 if TYPE_CHECKING:
+    from changeover.bus.delivery import Publication
     from changeover.relay.ports import Spending
 
 Kind = Literal[
@@ -61,6 +63,7 @@ Name = Literal[
     "refusals",
     "limits",
     "trials",
+    "steps",
 ]
 """The statements that write rows."""
 
@@ -109,6 +112,10 @@ FIELDS: dict[Name, tuple[str, ...]] = {
     "refusals": ("conversation", "position", "at", "sender", "receiver", "kind", "reason"),
     "limits": ("conversation", "position", "at", "agent", "kind"),
     "trials": ("conversation", "experiment", "variant", "at"),
+    "steps": (
+        *("conversation", "run", "step", "workflow", "status", "ended_at", "elapsed", "retries"),
+        *("input_tokens", "output_tokens", "cost"),
+    ),
 }
 """The fields of each statement's rows. Statements run in this order: a row is added before it is changed."""
 
@@ -158,6 +165,8 @@ class Rows(defaultdict[Name, list[Row]]):
 
     def __init__(self) -> None:
         super().__init__(list)
+        self.published: list[Publication] = []
+        """Events of the bus that tell what the entry records."""
         self._behind: Rows | None = None
 
     def later(self) -> Rows:
@@ -172,6 +181,7 @@ class Rows(defaultdict[Name, list[Row]]):
                 self[name] += [(*row[:SEQ], row[SEQ] + seq, *row[SEQ + 1 :]) for row in those]
             else:
                 self[name] += those
+        self.published += rows.published
         if rows._behind is not None:
             self.later().take(rows._behind, seq)
 
@@ -180,6 +190,7 @@ class Rows(defaultdict[Name, list[Row]]):
         rows = Rows()
         for name, those in self.items():
             rows[name] = [tuple(whole(row)) for row in those]
+        rows.published = self.published
         if self._behind is not None:
             rows._behind = self._behind.storable()
         return rows
@@ -232,6 +243,13 @@ class Rows(defaultdict[Name, list[Row]]):
         share, used, who = spent.share, spent.share.usage, (entry.conversation, spent.run, spent.agent)
         counted = (share.handoffs, share.turns, share.retries, used.input_tokens, used.output_tokens, share.cost)
         self["ledgers"].append((*who, entry.at, spent.elapsed, *counted))
+
+    def add_step(self, where: tuple[str, int], workflow: str, step: StepReport, at: float) -> None:
+        """Add the figures of a step of a workflow, in a run of this conversation that ends now."""
+        status = "cancelled" if step.status == "running" else step.status
+        elapsed = None if status == "cancelled" else step.seconds
+        counted = (step.retries, step.usage.input_tokens, step.usage.output_tokens, Share(usage=step.usage).cost)
+        self["steps"].append((*where, step.id, workflow, status, at, elapsed, *counted))
 
     def in_order(self) -> list[tuple[Name, list[Row]]]:
         """The statements in the order in which they must run, each with its rows."""

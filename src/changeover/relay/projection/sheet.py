@@ -105,6 +105,15 @@ class Sheet(Reading):
         """The run has reached this limit; several events may say so."""
         self.rows["limits"].append((self.id, self.state.position, self.at, self.agent or "", limit))
 
+    def end_steps(self) -> None:
+        """The run ends: if it is a workflow, add the figures of the steps that began or were skipped."""
+        run = self.state.run
+        if run is None or run.flow is None:
+            return
+        for each in run.flow.report():
+            if each.status != "pending":
+                self.rows.add_step((self.id, run.id), run.flow.plan.id, each, self.at)
+
     def note(self, kind: Kind, content: str) -> None:
         """Add a message about the current task itself."""
         self.say((kind, content, self.current_task, self.agent, None))

@@ -32,7 +32,15 @@ ME, ALWAYS = "memory", 1e12
 """The only process that works on a log in memory, and how long its lease holds."""
 TABLES = (
     *(schema.conversations, schema.processes, schema.tasks, schema.messages, schema.handoffs, schema.approvals),
-    *(schema.ledgers, schema.refusals, schema.limits, schema.trials, schema.breaker_openings, schema.audit),
+    *(
+        schema.ledgers,
+        schema.steps,
+        schema.refusals,
+        schema.limits,
+        schema.trials,
+        schema.breaker_openings,
+        schema.audit,
+    ),
 )
 
 

@@ -137,6 +137,7 @@ class MemoryLog:
             self._lessons.note(conversation)
             if about_tickets(head, claim):
                 self._queue.note(head, claim)
+            self._publish(rows)
 
     async def find(self, conversation: str, cause: str) -> int | None:
         with self._lock:
@@ -337,6 +338,13 @@ class MemoryLog:
             self._spend(entry.root, reserve)
         if circuits is not None:
             board.take(entry.at)
+
+    def _publish(self, rows: Rows | None) -> None:
+        """Store the events that an entry publishes."""
+        board = self._breakers.board
+        if rows is not None or board.published:
+            told, board.published = board.published, []
+            self.outbox.store([*(rows.published if rows is not None else ()), *told])
 
     def _spend(self, root: str, reserve: Reserve) -> None:
         tally = self._tallies.get(root, UNSPENT)

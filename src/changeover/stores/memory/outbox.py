@@ -21,6 +21,7 @@ from changeover.bus.delivery import (
     Firing,
     Outcome,
     Postponed,
+    Publication,
     Rest,
     ScheduleState,
     word_of,
@@ -80,8 +81,16 @@ class MemoryOutbox:
                 if (stored.type, stored.source, stored.data) != (event.type, event.source, event.data):
                     raise KeyConflict(event.key, f"{stored.type} {msgspec.json.encode(stored.data).decode()}")
                 return stored.id
-            self._insert(team, event, subscribers)
+            self._insert(Publication(team, event, subscribers))
+            self._traffic.published += 1
         return event.id
+
+    def store(self, publications: Iterable[Publication]) -> None:
+        """Store the events that the log publishes with an entry."""
+        with self._lock:
+            for each in publications:
+                self._insert(each)
+                self._traffic.published += 1
 
     async def take(self, fetch: Fetch) -> list[Delivery]:
         with self._lock:
@@ -91,6 +100,7 @@ class MemoryOutbox:
             for each in taken:
                 each.owner, each.until = fetch.token, now + fetch.lease
                 each.put(attempts=each.delivery.attempts + 1)
+            self._traffic.note_taken([each.delivery for each in taken], fetch.now)
             return [each.delivery for each in taken]
 
     async def renew(self, tokens: Sequence[str], lease: float) -> None:
@@ -127,20 +137,29 @@ class MemoryOutbox:
             lapse = min((each.until - self._now() for each in ready if each.owner), default=None)
             return Rest(due, lapse)
 
-    async def events(self, team: str, id: str = "", type: str = "", before: str = "", limit: int = 1) -> list[BusEvent]:
+    async def events(self, team: str, type: str = "", before: str = "", limit: int = 1) -> list[BusEvent]:
         with self._lock:
             found = [event for whose, event in self._events.values() if whose == team]
-        if id:
-            return [event for event in found if event.id == id]
         if before:
             found = found[: next((n for n, event in enumerate(found) if event.id == before), 0)]
         return [event for event in reversed(found) if type in ("", event.type)][:limit]
 
-    async def deliveries(self, team: str, event: str = "", state: str = "", limit: int = 1000) -> list[Delivery]:
+    async def find(self, team: str, ids: Sequence[str]) -> list[BusEvent]:
         with self._lock:
-            found = sorted(self._parcels.values(), key=lambda each: (-each.number, each.delivery.subscriber))
-            mine = [each.delivery for each in found if each.delivery.team == team]
-        return [each for each in mine if event in ("", each.event.id) and state in ("", each.state)][:limit]
+            return [event for whose, event in reversed(self._events.values()) if whose == team and event.id in ids]
+
+    async def deliveries(self, team: str, events: Sequence[str]) -> list[Delivery]:
+        wanted = set(events)
+        return self._listed(lambda each: each.team == team and each.event.id in wanted)
+
+    async def dead_letters(self, team: str, limit: int) -> list[Delivery]:
+        return self._listed(lambda each: each.team == team and each.state == "dead")[:limit]
+
+    def _listed(self, wanted: Callable[[Delivery], bool]) -> list[Delivery]:
+        """These deliveries, the newest event first, then by subscriber."""
+        with self._lock:
+            found = [each for each in self._parcels.values() if wanted(each.delivery)]
+        return [each.delivery for each in sorted(found, key=lambda each: (-each.number, each.delivery.subscriber))]
 
     async def counts(self) -> list[Backlog]:
         found: dict[tuple[str, str], Backlog] = {}
@@ -172,6 +191,7 @@ class MemoryOutbox:
     async def sweep(self, team: str, before: float) -> int:
         with self._lock:
             kept = {id for (id, _), each in self._parcels.items() if each.delivery.state != "done"}
+            kept.update(state.last_event for state in self._schedules.values())
             old = [event for whose, event in self._events.values() if whose == team and event.at < before]
             gone = {event.id for event in old} - kept
             self._events = {id: each for id, each in self._events.items() if id not in gone}
@@ -210,13 +230,21 @@ class MemoryOutbox:
             last = event.id if event else state.last_event
             self._schedules[key] = replace(state, handled=firing.handled, last_event=last)
             if event is not None:
-                self._insert(firing.team, event, [firing.subscriber])
-                self._traffic.starts[firing.schedule] += 1
+                self._insert(Publication(firing.team, event, [firing.subscriber]))
+            self._traffic.note_fired(firing, event)
             return True
+
+    async def start(self, name: str, publication: Publication) -> None:
+        with self._lock:
+            if before := self._schedules.get((publication.team, name)):
+                self._schedules[publication.team, name] = replace(before, last_event=publication.event.id)
+            self._insert(publication)
+            self._traffic.note_start(name)
 
     # The following methods are called with the lock held.
 
-    def _insert(self, team: str, event: BusEvent, subscribers: Sequence[str]) -> None:
+    def _insert(self, publication: Publication) -> None:
+        team, event, subscribers = publication
         self._events[event.id] = team, event
         if event.key:
             self._keys[team, event.key] = event

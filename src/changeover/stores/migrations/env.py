@@ -10,7 +10,11 @@ from changeover.stores.upgrade import ALONE
 
 with context.config.attributes["engine"].connect() as connection:
     context.configure(
-        connection=connection, target_metadata=METADATA, version_table=version.name, transactional_ddl=True
+        connection=connection,
+        target_metadata=METADATA,
+        version_table=version.name,
+        transactional_ddl=True,
+        on_version_apply=context.config.attributes.get("progress"),
     )
     with context.begin_transaction():
         for sql, _ in ALONE[connection.dialect.name]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
+from changeover.bus.delivery import Publication
 from changeover.errors import ChangeoverError, Conflict, ConversationNotFound, LeaseLost, Owned
+from changeover.ids import bus_topic
 from changeover.relay.declarations import EditionMoved
 from changeover.relay.projection.admission import ENDED, UNSPENT, Tally
 from changeover.relay.projection.rows import Rows, opening_of
@@ -15,6 +17,7 @@ from changeover.stores.sql.database import Round, Row, Session, Write
 from changeover.stores.sql.jobs import Append, Job, Own, Release
 from changeover.stores.sql.lease import Lease
 from changeover.stores.sql.locks import Place, Places
+from changeover.stores.sql.outbox import publication_writes
 from changeover.stores.sql.statements import Statements
 from changeover.stores.sql.tickets import Tickets
 
@@ -61,9 +64,15 @@ class Batch:
         self._session.commit(self._writes(jobs))
 
     @property
-    def bells(self) -> Collection[str]:
-        """The topics of the agents that have new work in the queue."""
-        return self._tickets.bells if self._tickets else ()
+    def bells(self) -> set[str]:
+        """The topics of the agents that have new work in the queue, and of the teams that have new events."""
+        waiting = self._tickets.bells if self._tickets else ()
+        return {*waiting, *(bus_topic(each.team) for each in self.published)}
+
+    @property
+    def published(self) -> Sequence[Publication]:
+        """The events of the bus that these appends publish."""
+        return [*self._rows.published, *self._board.published] if self._board else self._rows.published
 
     def _look(self, jobs: Sequence[Job[Any]]) -> None:
         """Lock and read the rows that these jobs are about."""
@@ -221,6 +230,8 @@ class Batch:
             writes += self._board.writes()
         if self._buries:  # the process that owned the conversation before is dead
             writes.append((self._sql.lease.bury.sql, [()]))
+        if published := self.published:
+            writes += publication_writes(self._sql.outbox, published)
         if self._sql.notify and self._recorded:
             topics = {job.root for job in jobs if job.conversation in self._recorded}.union(self.bells)
             writes.append((self._sql.notify.sql, [(self._sql.listed(sorted(topics)),)]))

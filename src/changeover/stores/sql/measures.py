@@ -1,4 +1,4 @@
-"""SqlMeasures: handoffs, refusals, limits, breaker openings and spending, counted for metrics."""
+"""SqlMeasures: handoffs, steps, refusals, limits, breaker openings and spending, counted for metrics."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from changeover.relay.tables import (
     Opened,
     Reached,
     Refused,
+    StepCourse,
 )
 from changeover.stores.sql.compiler import ZERO, Compiler, Statement, bind
 from changeover.stores.sql.database import Call, Row
-from changeover.stores.sql.schema import breaker_openings, conversations, handoffs, ledgers, limits, refusals
+from changeover.stores.sql.schema import breaker_openings, conversations, handoffs, ledgers, limits, refusals, steps
 
-h, g, o, r, m = handoffs.c, ledgers.c, breaker_openings.c, refusals.c, limits.c
+h, g, o, r, m, s = handoffs.c, ledgers.c, breaker_openings.c, refusals.c, limits.c, steps.c
 
 
 class MeasureStatements:
-    """The SQL of metrics: handoffs in pages, all other figures as sums."""
+    """The SQL of metrics: handoffs and steps in pages, all other figures as sums."""
 
     def __init__(self, say: Compiler) -> None:
         what = (h.sender, h.receiver, h.mode, h.state, h.offered_at, h.accepted_at, h.ended_at)
@@ -34,6 +35,7 @@ class MeasureStatements:
         further = sa.tuple_(h.offered_at, h.id) > sa.tuple_(bind("after", sa.Double), bind("id", sa.Text))
         page = course.where(further, _within(h.offered_at)).order_by(h.offered_at, h.id)
         self.courses = say(page.limit(bind("limit", sa.Integer)).offset(sa.literal_column("0")))
+        self.steps = say(_steps().limit(bind("limit", sa.Integer)).offset(sa.literal_column("0")))
         sums = (sa.func.sum(each) for each in (g.turns, g.retries, g.input_tokens, g.output_tokens, g.cost))
         spent = sa.select(g.agent, sa.func.count(), *sums, sa.func.count(g.cost))
         self.expenses = say(spent.where(_within(g.ended_at)).group_by(g.agent))
@@ -44,6 +46,16 @@ class MeasureStatements:
         runs = _runs().subquery()
         self.depths = say(sa.select(runs.c.handoffs, sa.func.count()).group_by(runs.c.handoffs))
         self.occurrences = _occurrences(say)
+
+
+def _steps() -> sa.Select[Any]:
+    """The steps of workflows in a window, behind a cursor."""
+    key, of = (s.ended_at, s.conversation, s.run, s.step), bind("workflow", sa.Text)
+    cursor = (bind("after", sa.Double), bind("conversation", sa.Text), bind("run", sa.Integer), bind("step", sa.Text))
+    what = (s.workflow, s.step, s.status, s.elapsed, s.retries, s.input_tokens, s.output_tokens, s.cost)
+    page = sa.select(*what, s.ended_at, s.conversation, s.run).where(sa.tuple_(*key) > sa.tuple_(*cursor))
+    any_or_this = sa.or_(of == sa.literal_column("''", sa.Text), s.workflow == of)
+    return page.where(_within(s.ended_at), any_or_this).order_by(*key)
 
 
 def _conversations() -> sa.ColumnElement[int]:
@@ -98,7 +110,7 @@ def _within(time: sa.Column[float]) -> sa.ColumnElement[bool]:
 
 
 PAGE = 10_000
-"""Handoffs that are read at once."""
+"""Handoffs or steps that are read at once."""
 MOST = 50
 """Cases that are listed, unless the caller says otherwise."""
 
@@ -119,6 +131,17 @@ class SqlMeasures:
             if rows:
                 yield [_course(row) for row in rows]
                 after, id = rows[-1][4], rows[-1][-1]
+            found = len(rows)
+
+    async def steps(self, since: float, until: float, workflow: str = "") -> AsyncIterator[list[StepCourse]]:
+        cursor: dict[str, Any] = {"after": -inf, "conversation": "", "run": 0, "step": ""}
+        found, which = self._page, {"since": since, "until": until, "workflow": workflow, "limit": self._page}
+        while found == self._page:
+            rows = await self._ask(self._sql.steps(**cursor, **which))
+            if rows:
+                yield [StepCourse(*row[:-3]) for row in rows]
+                after, conversation, run = rows[-1][-3:]
+                cursor = {"after": after, "conversation": conversation, "run": run, "step": rows[-1][1]}
             found = len(rows)
 
     async def expenses(self, since: float, until: float) -> list[Expenses]:

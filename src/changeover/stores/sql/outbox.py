@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, assert_never
 
@@ -18,6 +18,7 @@ from changeover.bus.delivery import (
     Firing,
     Outcome,
     Postponed,
+    Publication,
     Rest,
     ScheduleState,
     word_of,
@@ -26,7 +27,8 @@ from changeover.bus.event import BusEvent
 from changeover.errors import KeyConflict
 from changeover.ids import bus_topic
 from changeover.relay.health import Traffic
-from changeover.stores.sql.database import Call, Round, Row, Session
+from changeover.stores.sql.compiler import Statement
+from changeover.stores.sql.database import Call, Round, Row, Session, Write
 from changeover.stores.sql.jobs import OpenStore, SideJob
 from changeover.stores.sql.outbox_statements import OutboxStatements
 
@@ -36,14 +38,6 @@ SWEPT = 500
 """Events that are removed in one transaction."""
 
 Listen = Callable[[Sequence[str]], AbstractContextManager[Bell]]
-
-
-class Publish(NamedTuple):
-    """Store an event."""
-
-    team: str
-    event: BusEvent
-    subscribers: Sequence[str]
 
 
 class Renew(NamedTuple):
@@ -78,6 +72,13 @@ class Fire(NamedTuple):
     event: BusEvent | None
 
 
+class Start(NamedTuple):
+    """Start a schedule by hand."""
+
+    name: str
+    publication: Publication
+
+
 class Note(NamedTuple):
     """Make a schedule known."""
 
@@ -103,7 +104,7 @@ class Sweep(NamedTuple):
     before: float
 
 
-Request = Publish | Fetch | Renew | Settle | Resend | Fire | Note | Pause | Sweep
+Request = Publication | Fetch | Renew | Settle | Resend | Fire | Start | Note | Pause | Sweep
 
 
 class SqlOutbox:
@@ -114,39 +115,43 @@ class SqlOutbox:
 
     async def publish(self, team: str, event: BusEvent, subscribers: Sequence[str]) -> str:
         share = len(msgspec.json.encode(event.data)) / MOST
-        return await self._store.write(self._write, Publish(team, event, subscribers), event.id, max(share, 1e-3))
+        given = Publication(team, event, subscribers)
+        id = await self._store.write(self._write, given, event.id, max(share, 1e-3))
+        self._traffic.published += id == event.id
+        return id
 
     async def take(self, fetch: Fetch) -> list[Delivery]:
         nothing: list[Delivery] = []
-        return await self._store.write(self._write, fetch, nothing)
+        taken = await self._store.write(self._write, fetch, nothing)
+        self._traffic.note_taken(taken, fetch.now)
+        return taken
 
     async def renew(self, tokens: Sequence[str], lease: float) -> None:
         await self._store.write(self._write, Renew(tokens, lease), None)
 
     async def settle(self, delivery: Delivery, token: str, outcome: Outcome) -> bool:
         held = await self._store.write(self._write, Settle(delivery.team, delivery, token, outcome), False)
-        self._traffic.deliveries[delivery.subscriber, word_of(outcome)] += held
+        if held:
+            self._traffic.deliveries[delivery.subscriber, word_of(outcome)] += 1
         return held
 
     async def rest(self, team: str, now: float) -> Rest:
         [row] = await self._store.rows(self._sql.rest(team=team, now=now))
         return Rest(*row)
 
-    async def events(self, team: str, id: str = "", type: str = "", before: str = "", limit: int = 1) -> list[BusEvent]:
-        if id:
-            return [event_of(row) for row in await self._store.rows(self._sql.event(team=team, id=id))]
+    async def events(self, team: str, type: str = "", before: str = "", limit: int = 1) -> list[BusEvent]:
         listed = self._sql.events if not before else self._sql.earlier
         rows = await self._store.large(listed(team=team, type=type, before=before, limit=limit))
         return [event_of(row) for row in rows]
 
-    async def deliveries(self, team: str, event: str = "", state: str = "", limit: int = 1000) -> list[Delivery]:
-        if event:
-            rows = await self._store.rows(self._sql.of_event(team=team, id=event))
-        else:
-            listed = self._sql.dead if state == "dead" else self._sql.in_state
-            rows = await self._store.large(listed(team=team, state=state, limit=limit))
-        found = [delivery_of(row) for row in rows]
-        return [each for each in found if state in ("", each.state)][:limit]
+    async def find(self, team: str, ids: Sequence[str]) -> list[BusEvent]:
+        return [event_of(row) for row in await self._of_events(self._sql.find, team, ids)]
+
+    async def deliveries(self, team: str, events: Sequence[str]) -> list[Delivery]:
+        return [delivery_of(row) for row in await self._of_events(self._sql.deliveries, team, events)]
+
+    async def dead_letters(self, team: str, limit: int) -> list[Delivery]:
+        return [delivery_of(row) for row in await self._store.large(self._sql.dead(team=team, limit=limit))]
 
     async def counts(self) -> list[Backlog]:
         return [Backlog(*row) for row in await self._store.large(self._sql.counts())]
@@ -163,6 +168,10 @@ class SqlOutbox:
     def listening(self, team: str) -> AbstractContextManager[Bell]:
         self._store.check()
         return self._listen([bus_topic(team)])
+
+    async def _of_events(self, statement: Statement, team: str, ids: Sequence[str]) -> list[Row]:
+        read = self._store.rows if len(ids) == 1 else self._store.large
+        return await read(statement(team=team, ids=self._sql.listed(ids))) if ids else []
 
     def _write(self, session: Session, jobs: Sequence[SideJob[Any, Any]]) -> Collection[str]:
         return Deliveries(session, self._sql).write(jobs)
@@ -184,8 +193,13 @@ class SqlTimetable(SqlOutbox):
 
     async def fire(self, firing: Firing, event: BusEvent | None) -> bool:
         fired = await self._store.write(self._write, Fire(firing, event), False)
-        self._traffic.starts[firing.schedule] += fired and event is not None
+        if fired:
+            self._traffic.note_fired(firing, event)
         return fired
+
+    async def start(self, name: str, publication: Publication) -> None:
+        await self._store.write(self._write, Start(name, publication), None)
+        self._traffic.note_start(name)
 
 
 class Deliveries:
@@ -196,11 +210,12 @@ class Deliveries:
         self._session, self._sql, self._round = session, sql, Round(session)
         self._topics: set[str] = set()
         self._changes: dict[type[Request], Callable[[SideJob[Any, Any]], None]] = {
-            Publish: self._publish,
+            Publication: self._publish,
             Renew: self._renew,
             Settle: self._settle,
             Resend: self._resend,
             Fire: self._fire,
+            Start: self._start,
             Note: self._note,
             Pause: self._pause,
             Sweep: self._sweep,
@@ -240,20 +255,18 @@ class Deliveries:
         self._round.later(self._sql.pause(**job.data._asdict()), lambda rows: _count(job, rows))
         self._topics.add(bus_topic(job.data.team))
 
-    def _publish(self, job: SideJob[Publish, str]) -> None:
-        team, event, subscribers = job.data
-        self._insert(team, event, subscribers)
+    def _publish(self, job: SideJob[Publication, str]) -> None:
+        team, event, _ = job.data
+        self._insert(job.data)
         if event.key:
             self._round.later(
                 self._sql.keyed(team=team, key=event.key), lambda rows: _recognize(job, event, event_of(rows[0]))
             )
 
-    def _insert(self, team: str, event: BusEvent, subscribers: Sequence[str]) -> None:
-        """Store an event that is new, with its deliveries."""
-        self._round.later(self._sql.insert(**_columns(team, event)))
-        for subscriber in subscribers:
-            self._round.later(self._sql.deliver(id=event.id, subscriber=subscriber))
-        self._topics.add(bus_topic(team))
+    def _insert(self, publication: Publication) -> None:
+        for call in insertion(self._sql, publication):
+            self._round.later(call)
+        self._topics.add(bus_topic(publication.team))
 
     def _settle(self, job: SideJob[Settle, bool]) -> None:
         team, delivery, token, outcome = job.data
@@ -280,12 +293,20 @@ class Deliveries:
         changes = {"handled": firing.handled, "expected": firing.expected, "last_event": last}
         [rows] = self._round.run([self._sql.fire(team=firing.team, name=firing.schedule, **changes)])
         if rows and event is not None:
-            self._insert(firing.team, event, [firing.subscriber])
+            self._insert(Publication(firing.team, event, [firing.subscriber]))
         job.result = bool(rows) or (job.tried and self._was_mine(firing, event))
+
+    def _start(self, job: SideJob[Start, None]) -> None:
+        name, publication = job.data
+        self._round.later(self._sql.start(team=publication.team, name=name, last_event=publication.event.id))
+        self._insert(publication)
 
     def _was_mine(self, firing: Firing, event: BusEvent | None) -> bool:
         """True if an earlier try, whose commit was not confirmed, handled these due times."""
-        return event is not None and bool(self._round.run([self._sql.event(team=firing.team, id=event.id)])[0])
+        if event is None:
+            return False
+        [rows] = self._round.run([self._sql.find(team=firing.team, ids=self._sql.listed([event.id]))])
+        return bool(rows)
 
     def _sweep(self, job: SideJob[Sweep, int]) -> None:
         [rows] = self._round.run([self._sql.old(**job.data._asdict(), limit=SWEPT)])
@@ -303,13 +324,32 @@ class Deliveries:
         job.result = [delivery_of(row) for row in rows]
 
 
+def insertion(sql: OutboxStatements, publication: Publication) -> Iterator[Call]:
+    """The statements that store an event that is new, with its deliveries."""
+    team, event, subscribers = publication
+    yield sql.insert(**_columns(team, event))
+    for subscriber in subscribers:
+        yield sql.deliver(id=event.id, subscriber=subscriber)
+
+
+def publication_writes(sql: OutboxStatements, publications: Sequence[Publication]) -> list[Write]:
+    """Store events in a transaction that writes other rows too. They come last in it: a transaction that holds the lock
+    of a team waits for no other."""
+    teams = sorted({each.team for each in publications})
+    locks = [sql.lock(team=team) for team in teams] if sql.lock else []
+    stored = [call for each in publications for call in insertion(sql, each)]
+    return [(statement, [values]) for statement, values in (*locks, *stored)]
+
+
 def _ordered(request: Request) -> str:
     """The team whose order of deliveries a request may change; empty if it changes none."""
     match request:
-        case Publish() | Settle() | Resend():
+        case Publication() | Settle() | Resend():
             return request.team
         case Fire(firing, _):
             return firing.team
+        case Start(_, publication):
+            return publication.team
         case _:
             return ""
 

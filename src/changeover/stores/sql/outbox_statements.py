@@ -41,7 +41,8 @@ class OutboxStatements:
     def _events(self, say: Compiler) -> None:
         self.insert = say(say.insert(bus_events).on_conflict_do_nothing())
         self.keyed = say(sa.select(*EVENT).where(e.team == bind("team"), e.key == bind("key")))
-        self.event = say(sa.select(*EVENT).where(e.id == bind("id"), e.team == bind("team")))
+        found = sa.select(*EVENT).where(say.among(e.id, "ids"), e.team == bind("team"))
+        self.find = say(found.order_by(e.number.desc()))
         of_type = sa.func.coalesce(sa.func.nullif(bind("type", sa.Text), EMPTY), e.type) == e.type
         some = sa.select(*EVENT).where(e.team == bind("team"), of_type)
         newest = some.order_by(e.number.desc()).limit(bind("limit", sa.Integer)).offset(ZERO)
@@ -83,10 +84,8 @@ class OutboxStatements:
     def _lists(self, say: Compiler) -> None:
         limit, team = bind("limit", sa.Integer), bind("team")
         order = d.event.desc(), d.subscriber
-        self.of_event = say(BOTH.where(e.id == bind("id"), d.team == team).order_by(d.subscriber))
+        self.deliveries = say(BOTH.where(say.among(e.id, "ids"), d.team == team).order_by(*order))
         self.dead = say(BOTH.where(DEAD, d.team == team).order_by(*order).limit(limit).offset(ZERO))
-        some = BOTH.where(d.state == bind("state"), d.team == team)
-        self.in_state = say(some.order_by(*order).limit(limit).offset(ZERO))
         ready = sa.select(sa.func.min(d.due)).where(d.team == team, READY, d.due > bind("now", sa.Double))
         lapse = sa.select(sa.func.min(d.until) - now()).where(d.team == team, READY, d.owner.is_not(None))
         self.rest = say(sa.select(ready.scalar_subquery(), lapse.scalar_subquery()))
@@ -98,8 +97,10 @@ class OutboxStatements:
         at = sa.select(e.at).where(e.number == c.oldest).scalar_subquery()
         self.counts = say(sa.select(c.team, c.subscriber, c.waiting, c.dead, at).order_by(c.team, c.subscriber))
         mine = sa.select(d.event).where(d.event == e.number, d.state != sa.literal_column("'done'"))
-        old = sa.select(e.number).where(e.team == team, e.at < bind("before", sa.Double), ~mine.exists())
-        self.old = say(old.order_by(e.number).limit(limit).offset(ZERO))
+        last = sa.select(s.name).where(s.team == e.team, s.last_event == e.id)
+        old = sa.select(e.number).where(e.team == team, e.at < bind("before", sa.Double))
+        spent = old.where(~mine.exists(), ~last.exists())
+        self.old = say(spent.order_by(e.number).limit(limit).offset(ZERO))
         texts = sa.cast(say.each("numbers"), sa.Integer)
         numbers = sa.select(texts)
         self.drop_deliveries = say(sa.delete(bus_deliveries).where(d.event.in_(numbers)))
@@ -119,6 +120,7 @@ class OutboxStatements:
         paused = sa.update(schedules).where(*which)
         self.pause = say(paused.values(paused=bind("paused", sa.Boolean), handled=resumed).returning(ONE))
         last = sa.func.coalesce(sa.func.nullif(bind("last_event", sa.Text), EMPTY), s.last_event)
+        self.start = say(sa.update(schedules).where(*which).values(last_event=bind("last_event")))
         due = sa.update(schedules).where(*which, ~s.paused, s.handled == bind("expected", sa.Double))
         self.fire = say(due.values(handled=bind("handled", sa.Double), last_event=last).returning(ONE))
 

@@ -36,7 +36,7 @@ from changeover.stores.sql.columns import (
 )
 from changeover.stores.tables import AGENTS, AUDIT, BREAKERS, CONTEXTS, MEASURES, RESETS, TOKENS, WORKERS
 
-VERSION = "0007"
+VERSION = "0008"
 """The schema that this version of the code reads and writes; the name of the last migration."""
 
 METADATA = MetaData()
@@ -186,6 +186,28 @@ ledgers = Table(
 the run; a cost of NULL is unknown."""
 
 _index("ledgers_ended", "measures.expenses", ledgers.c.ended_at)
+
+steps = Table(
+    "steps",
+    METADATA,
+    text_column("conversation", key=True),
+    number_column("run", key=True),
+    text_column("step", key=True),
+    text_column("workflow"),
+    text_column("status"),
+    time_column("ended_at"),
+    Column("elapsed", Double),
+    number_column("retries"),
+    number_column("input_tokens"),
+    number_column("output_tokens"),
+    Column("cost", Double),
+)
+"""The steps of each ended run of a workflow, but for those that did not begin. `ended_at` is the end of the run,
+`elapsed` the time from the first attempt at the step to its end, NULL if it was skipped or cancelled; a cost of NULL is
+unknown."""
+
+# With the key: the cursor of a page is the last of these.
+_index("steps_ended", "measures.steps", steps.c.ended_at, steps.c.conversation, steps.c.run, steps.c.step)
 
 handoffs = Table(
     "handoffs",

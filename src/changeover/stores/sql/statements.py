@@ -26,6 +26,7 @@ from changeover.stores.sql.schema import (
     messages,
     processes,
     refusals,
+    steps,
     tasks,
     tickets,
     trials,
@@ -63,7 +64,7 @@ class ForgetStatements:
         self.conversations = say(sa.delete(conversations).where(conversation_columns.number == bind("number")))
         self.by_conversation = [
             say(sa.delete(table).where(table.c.conversation == bind("conversation")))
-            for table in (tasks, messages, ledgers, refusals, limits, trials, measures)
+            for table in (tasks, messages, ledgers, steps, refusals, limits, trials, measures)
         ]
         self.by_id = [say(_of_a_conversation(table)) for table in (handoffs, approvals)]
         newest = sa.select(sa.func.max(f.number)).scalar_subquery()
@@ -191,11 +192,12 @@ def writes(say: Compiler) -> dict[Name, Statement]:
         "decided_approvals": say(_update(approvals, FIELDS["decided_approvals"]).where(PENDING)),
         "withdrawn_approvals": say(_withdrawn(a.conversation == bind("conversation"))),
         "recalled_approvals": say(_withdrawn(a.conversation == bind("conversation"), a.call == bind("call"))),
-        "ledgers": say(_spent(say)),
+        "ledgers": say(_latest(say, ledgers)),
         "refusals": say(say.insert(refusals)),
         "limits": say(say.insert(limits)),
         # The first row is kept: a delegate that works at the same time may write the same one.
         "trials": say(say.insert(trials).on_conflict_do_nothing()),
+        "steps": say(_latest(say, steps)),
     }
 
 
@@ -235,11 +237,11 @@ def left() -> sa.ColumnElement[bool]:
     return sa.or_(c.owner.is_(None), ~sa.exists().where(_name() == c.owner, p.until > now()))
 
 
-def _spent(say: Compiler) -> sa.Insert:
-    """The upsert of what a run spent: a run that is resumed ends again, with higher figures."""
-    put = say.insert(ledgers)
-    keys = [column.name for column in ledgers.primary_key]
-    latest = {name: put.excluded[name] for name in FIELDS["ledgers"] if name not in keys}
+def _latest(say: Compiler, table: sa.Table) -> sa.Insert:
+    """The upsert of figures of a run: a run that is resumed ends again, with other figures."""
+    put = say.insert(table)
+    keys = [column.name for column in table.primary_key]
+    latest = {column.name: put.excluded[column.name] for column in table.c if column.name not in keys}
     return put.on_conflict_do_update(index_elements=keys, set_=latest)
 
 

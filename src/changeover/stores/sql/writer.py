@@ -142,6 +142,7 @@ class Writer:
             batch.write(jobs, careful)
             self.commits += 1
             self._bells.update(batch.bells)
+            self._traffic.published += len(batch.published)
             if recorded := [job for job in jobs if isinstance(job, Append) and job.error is None]:
                 self._traffic.note_batch(len(recorded), perf_counter() - recorded[0].asked_at)
 

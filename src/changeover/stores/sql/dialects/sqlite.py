@@ -23,9 +23,13 @@ from changeover.stores.sql.database import Call, Row, Trouble, Write
 PATIENCE = 10.0
 """Seconds to wait for a file that another program has locked."""
 
-PAGE = 2_048
-"""Bytes of a page. A commit writes every page that it touches, and most rows of a run are small: half of SQLite's
-default writes almost half as much."""
+PAGE = 1_024
+"""Bytes of a page. A commit writes every page that it touches, and most rows of a run are small: a quarter of SQLite's
+default writes about a third as much, for a file that is a fifth larger."""
+
+CHECKPOINT = 8 << 20
+"""Bytes of the write-ahead log after which its pages are copied to the file. Most commits write the same few pages, the
+ends of tables and indexes, so a checkpoint that comes later copies fewer of them for each run."""
 
 POLL = 0.03
 """Seconds between two looks for writes of other processes."""
@@ -163,6 +167,7 @@ class Sqlite:
             if mode != "wal":
                 raise sqlite3.OperationalError(f"its file system does not allow SQLite's WAL, only {mode!r}")
             connection.execute("PRAGMA synchronous=FULL")
+            connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT // PAGE}")
             connection.execute("PRAGMA journal_size_limit=67108864")
         except BaseException:
             connection.close()
