@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from changeover import Agent, RunContext, Team, Workflow, WorkflowStep
+from changeover import Agent, RunContext, Team
 from changeover.errors import StepError
 from changeover.relay.events import StepBegan, StepSkipped, StepSpread
 from changeover.relay.state import State
@@ -17,6 +17,7 @@ from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, ScriptedModel, says
 from changeover.testing.crash import Death, MortalLog, _dies_and_resumes, _live
 from changeover.testing.effects import Effects
+from changeover.workflows import Workflow, WorkflowStep
 
 STRESS = "CHANGEOVER_STRESS" in os.environ
 EXAMPLES = 1_000 if STRESS else 40

@@ -20,7 +20,7 @@ from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 from changeover.testing.crash import MortalLog
 from tests.public_api import soon
 
-LEASE = 0.03
+LEASE = 0.15
 KINDS = ("memory", "sqlite", "postgresql")
 
 

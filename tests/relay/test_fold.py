@@ -22,8 +22,6 @@ from changeover import (
     Respond,
     Send,
     Variable,
-    Workflow,
-    WorkflowStep,
     delegate,
     handoff,
     tool,
@@ -78,6 +76,7 @@ from changeover.relay.state import Scale, State
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ScriptedModel, assert_valid_history, calls, delegates, fails, hands_off, says
 from changeover.tools.command import Directive, Errand
+from changeover.workflows import Workflow, WorkflowStep
 from changeover.workflows.flow import Findings
 from changeover.workflows.plan import plan_of
 from tests.relay.world import a_world

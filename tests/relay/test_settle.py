@@ -1,7 +1,7 @@
 """Several events in one decision: the log and the state are those of one event at a time."""
 
+import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,13 +17,25 @@ from changeover.handoffs.strategies import MessageOnly, Recent
 from changeover.ids import call_of
 from changeover.relay.commands import Command, Record
 from changeover.relay.decide.decision import decide, settle
-from changeover.relay.events import Entry, Event, HandoffAccepted, HandoffOffered, LimitReached, Started, Unreadable
+from changeover.relay.events import (
+    Entry,
+    Event,
+    HandoffAccepted,
+    HandoffOffered,
+    LimitReached,
+    ModelReplied,
+    RunCompleted,
+    RunStarted,
+    Started,
+    Unreadable,
+    UserSpoke,
+)
 from changeover.relay.run import TURNING
 from changeover.relay.state import State
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, hands_off, says
 from tests.relay.test_fold import ANY_LOG, ROSTER, seen
-from tests.relay.world import dispatcher_of
+from tests.relay.world import a_roster, dispatcher_of
 
 NAMES = ("a", "b", "c")
 ENOUGH = 200
@@ -103,18 +115,19 @@ LINES = MOVES | st.lists(MOVES, min_size=2, max_size=3).map(lambda moves: calls(
 SCRIPTS = st.fixed_dictionaries({name: st.lists(LINES, max_size=4) for name in NAMES})
 
 
-@given(declared=teams(), script=SCRIPTS, text=st.sampled_from(["hello", "no!"]))
+@given(declared=teams(), script=SCRIPTS, texts=st.lists(st.sampled_from(["hello", "no!"]), min_size=1, max_size=3))
 @settings(max_examples=60, deadline=None)
 async def test_a_random_team_writes_the_log_that_one_event_at_a_time_would_give(
-    declared: dict[str, Any], script: dict[str, list[Any]], text: str
+    declared: dict[str, Any], script: dict[str, list[Any]], texts: list[str]
 ):
     log, members = MemoryLog(), declared.pop("members")
     filled = {name: [*lines, *[says("done")] * 12] for name, lines in script.items()}
     options = {**declared, "clock": ManualClock(auto=True), "ask": lambda request: Respond("here")}
     team = Team(members, model=ScriptedModel(filled), store=log, **options)
     for _ in range(2):
-        with suppress(ChangeoverError):
-            await team.run(text, conversation="c", agent="a")
+        said = [team.run(text, conversation="c", agent="a") for text in texts]  # all but the first wait in the inbox
+        for outcome in await asyncio.gather(*said, return_exceptions=True):
+            assert not isinstance(outcome, BaseException) or isinstance(outcome, ChangeoverError)
     roster = dispatcher_of(team).directory.world.roster
     await team.close()
     entries = await log.tree("c")
@@ -156,3 +169,30 @@ async def test_an_offer_that_is_accepted_at_once_is_decided_with_its_acceptance(
     decision = decide(state, roster)
     assert isinstance(decision, Record)
     assert [type(decision.event), type(decision.then)] == [HandoffOffered, HandoffAccepted]
+
+
+SPOKEN, ANSWER, ALONE = UserSpoke("hello"), ModelReplied("a", 2, "done"), a_roster([Agent("a")])
+
+
+def decided(state: State, *events: Event) -> tuple[list[type[Event]], int]:
+    """The types of the events that `settle` appends, and the number of commands that are left."""
+    batch, commands = settle(state, ALONE, 5.0, events)
+    return [type(event) for event in batch], len(commands)
+
+
+def test_a_message_is_decided_with_the_start_of_its_run_unless_another_run_is_under_way():
+    state = State("c")
+    assert decided(state, Started(), SPOKEN) == ([Started, UserSpoke, RunStarted], 1)
+    assert decided(state, SPOKEN) == ([UserSpoke], 1)
+
+
+def test_nothing_is_decided_after_the_answer_of_a_run_unless_another_message_waits():
+    for waiting, outstanding in (([], 0), ([SPOKEN], 1)):
+        state = State("c")
+        settle(state, ALONE, 5.0, [Started(), SPOKEN])
+        settle(state, ALONE, 5.0, waiting)
+        state.apply(ANSWER)
+        decision = decide(state, ALONE)
+        assert isinstance(decision, Record)
+        assert (type(decision.event), decision.ends) == (RunCompleted, not waiting)
+        assert len(settle(state, ALONE, 5.0, ())[1]) == outstanding

@@ -271,6 +271,8 @@ class Record(Struct, frozen=True, gc=False):
     then: Event | None = None
     """The event that follows in any case, because nothing can come between the two. A decision on the state after
     `event` would be the same."""
+    ends: bool = False
+    """True if nothing is outstanding after it, so that no further decision is needed."""
 
 
 Effect = (

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterable
 
 from msgspec import Struct, field
+
+from changeover.bus.delivery import Delivery, Firing
+from changeover.bus.event import BusEvent
 
 SIZES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0)
 """Upper bounds of the sizes of batches."""
 LAGS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
 """Upper bounds of the writer's lag, in seconds."""
+DELAYS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0)
+"""Upper bounds of the delay of deliveries, in seconds."""
 
 
 class LiveProcess(Struct, frozen=True):
@@ -69,14 +75,34 @@ class Traffic(Struct):
     """Seconds from the request of a batch's oldest entry to its commit."""
     deliveries: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Attempts to deliver an event, by subscriber and outcome: done, failed, dead or postponed."""
-    starts: Counter[str] = field(default_factory=Counter)
-    """Due times for which something was started, by schedule."""
+    published: int = 0
+    """Events of the bus that were stored."""
+    delay: Spread = field(default_factory=lambda: Spread(DELAYS))
+    """Seconds from the publication of an event to the first attempt to deliver it."""
+    due_times: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Due times and starts by hand, by schedule and outcome: started, missed or skipped."""
     claims: Counter[str] = field(default_factory=Counter)
     """Tickets that were claimed, by agent."""
     leases_lost: Counter[str] = field(default_factory=Counter)
     """Claims whose lease ran out, by agent; the process that frees the ticket counts it."""
     readers: int = 0
     """Clients of a server in this process that follow conversations now."""
+
+    def note_taken(self, deliveries: Iterable[Delivery], now: float) -> None:
+        """Count how long deliveries waited for their first attempt, which begins now."""
+        for each in deliveries:
+            if each.attempts == 1:
+                self.delay.add(max(0.0, now - each.event.at))
+
+    def note_fired(self, firing: Firing, event: BusEvent | None) -> None:
+        """Count due times that were handled, and the event that was stored for them, if one was."""
+        self.due_times[firing.schedule, firing.outcome] += 1
+        self.published += event is not None
+
+    def note_start(self, schedule: str) -> None:
+        """Count a start by hand."""
+        self.due_times[schedule, "started"] += 1
+        self.published += 1
 
     def note_batch(self, entries: int, seconds: float) -> None:
         """Count a transaction of so many entries, the oldest of which was asked for so long ago."""

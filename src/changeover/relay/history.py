@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 from changeover.facts import HandoffRecord, Mode
 from changeover.ids import handoff_id
@@ -55,6 +56,9 @@ CALLS = (
 """Events that name a handoff by its call."""
 TICKETS = (TicketTaken, TicketLapsed)
 """Events that name a handoff by its ticket."""
+ABOUT_HANDOFFS = frozenset((*CALLS, *TICKETS))
+MOVES = frozenset((RunStarted, HandoffRolledBack, HandoffAccepted, FellBack))
+"""Events that may change the active agent."""
 
 
 class Witness:
@@ -72,17 +76,24 @@ class Witness:
 
     def records(self, entry: Entry, agent: str) -> list[Recorded]:
         """The events of the entry that was applied; `agent` was active before it."""
-        who, found = agent, []
-        for index, (event, handoff) in enumerate(zip(entry.events, self._handoffs, strict=True)):
-            before, who = who, agent_after(event, who)
-            seq, position = entry.seq + index, entry.position + index
-            active = who if isinstance(event, RunStarted) else before
-            found.append(Recorded(seq, entry.at, entry.conversation, active, event, position, handoff))
-        return found
+        return records_of(entry, agent, self._handoffs)
+
+
+def records_of(entry: Entry, agent: str, handoffs: Sequence[HandoffRecord | None] = ()) -> list[Recorded]:
+    """The events of an entry for readers; `agent` was active before it, `handoffs` has the handoff of each event."""
+    who, found = agent, []
+    for index, (event, handoff) in enumerate(zip_longest(entry.events, handoffs)):
+        before, who = who, agent_after(event, who)
+        seq, position = entry.seq + index, entry.position + index
+        active = who if isinstance(event, RunStarted) else before
+        found.append(Recorded(seq, entry.at, entry.conversation, active, event, position, handoff))
+    return found
 
 
 def agent_after(event: Event | Unreadable, agent: str) -> str:
     """The agent that is active after an event; `agent` is the one before it."""
+    if type(event) not in MOVES:
+        return agent
     match event:
         case RunStarted(code=False) | HandoffRolledBack():
             return event.agent
@@ -112,6 +123,8 @@ class ActiveAgents:
 
 def handoff_after(state: State, event: Event | Unreadable) -> HandoffRecord | None:
     """The handoff that an event is about, as it stands after the event."""
+    if type(event) not in ABOUT_HANDOFFS:
+        return None
     if isinstance(event, CALLS):
         return handoff_in(state, handoff_id(state.id, event.call))
     return handoff_in(state, event.ticket) if isinstance(event, TICKETS) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from changeover.agent.moves import UseTool
 from changeover.agent.roster import Roster, retooled
-from changeover.bus.delivery import Outbox, Timetable
+from changeover.bus.delivery import KEPT, Outbox, Publication, Timetable
 from changeover.bus.schedule import Schedule
 from changeover.bus.subscription import Subscription
 from changeover.copies import copied, copy_of
@@ -117,6 +117,11 @@ class Connections(Protocol):
         """Connect to the servers and list their tools; `changed` is called, in any thread, when these have changed."""
         ...
 
+    async def keep(self, rosters: Iterable[Roster]) -> None:
+        """End the sessions with servers that no agent of these rosters has; a call of one of their tools begins them
+        again."""
+        ...
+
     async def close(self) -> None:
         """Close all of them; the next call opens what it needs."""
         ...
@@ -194,6 +199,8 @@ class Circuits(Struct, frozen=True, gc=False):
     """Offered handoffs, each as (id, receiver)."""
     ended: tuple[Ended, ...] = ()
     """Handoffs that end with the entry."""
+    tell: Callable[[Circuit, float], Publication | None] | None = None
+    """Makes the event that tells of a circuit which the entry opens at this time, if a subscriber wants it."""
 
 
 class Breakers(Protocol):
@@ -243,7 +250,8 @@ class Log(Protocol):
         circuits: Circuits | None = None,
         rows: Rows | None = None,
     ) -> None:
-        """Store the entry and its rows of the read models, all or nothing, and fill in the entry's seq.
+        """Store the entry, its rows of the read models and the events that it publishes, all or nothing; and fill in
+        the entry's seq.
 
         Raises Conflict if its position is taken or its cause is recorded already, Owned if another live process works
         on the conversation, LeaseLost if the lease of this process has run out, Exhausted if the budget of the tree
@@ -394,6 +402,11 @@ class Log(Protocol):
 class Observer(Protocol):
     """Receives events after they are recorded."""
 
+    @property
+    def reads_handoffs(self) -> bool:
+        """True if it reads `Recorded.handoff`, which is None for other observers."""
+        ...
+
     def ready(self, recorded: Sequence[Recorded]) -> bool:
         """True if `noticed` would wait for nothing now; it is then called without a task of its own."""
         ...
@@ -450,8 +463,15 @@ class World(Struct, frozen=True):
     """Who gets which events of the bus."""
     schedules: tuple[Schedule, ...] = ()
     """What starts at times."""
+    keep_events: float = KEPT
+    """Seconds for which events are kept that all subscribers have handled."""
     trace: Callable[[], str] | None = None
     """Gives the caller's place in a trace, in which the run begins; None without telemetry."""
+
+    @property
+    def subscribers(self) -> tuple[Subscription, ...]:
+        """All subscriptions, with those by which schedules start what they start."""
+        return *self.subscriptions, *(each.subscription for each in self.schedules)
 
     @property
     def current_roster(self) -> Roster:

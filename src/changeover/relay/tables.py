@@ -45,6 +45,21 @@ class Expenses(Struct, frozen=True, gc=False):
     """In US dollars; None if the price of a call is unknown."""
 
 
+class StepCourse(Struct, frozen=True, gc=False):
+    """The course of one step of a workflow in a run that has ended."""
+
+    workflow: str
+    step: str
+    status: str
+    elapsed: float | None
+    """Seconds from its first attempt to its end; None if it was skipped or cancelled."""
+    retries: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = 0.0
+    """In US dollars; None if the price of a call is unknown."""
+
+
 class Refused(Struct, frozen=True, gc=False):
     """Number of handoffs that were refused before they were offered."""
 
@@ -99,6 +114,10 @@ class Measures(Protocol):
 
     def courses(self, since: float, until: float) -> AsyncIterator[Sequence[Course]]:
         """The handoffs that were offered in the window, in pages, by the time of the offer."""
+        ...
+
+    def steps(self, since: float, until: float, workflow: str = "") -> AsyncIterator[Sequence[StepCourse]]:
+        """The steps of workflows, or of this one, in the runs that ended in the window, in pages."""
         ...
 
     async def expenses(self, since: float, until: float) -> list[Expenses]:

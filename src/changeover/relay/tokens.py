@@ -102,7 +102,7 @@ class Audit(Protocol):
     async def note(
         self, actor: str, action: str, subject: str, detail: Mapping[str, Any] | None = None, *, token: str = ""
     ) -> None:
-        """Add what somebody did, now."""
+        """Add an action of `actor`, with the current time."""
         ...
 
 

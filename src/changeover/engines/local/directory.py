@@ -9,7 +9,7 @@ from math import inf
 
 from msgspec.structs import replace
 
-from changeover.agent.roster import Seat
+from changeover.agent.roster import Roster, Seat
 from changeover.engines.lessons import Recollection
 from changeover.engines.local.conversation import Conversation, Conversations
 from changeover.engines.local.holdings import Holdings
@@ -79,7 +79,9 @@ class LiveDirectory:
     async def _at(self, edition: int) -> World:
         """The world of an older edition."""
         if edition not in self._worlds:
-            self._worlds[edition] = self._over(await self._editions.at(edition, self._log.declarations))
+            world = await self._editions.at(edition, self._log.declarations)
+            await self._list_tools()  # it may have servers that the newest edition has not
+            self._worlds[edition] = self._over(world)
         return self._worlds[edition]
 
     @property
@@ -91,6 +93,8 @@ class LiveDirectory:
         """Apply the changes that the store holds by now, and those of the tools that servers offer."""
         agents, before = self._log.agents, self._editions.newest
         newest = await self._editions.look(self._log.declarations)
+        if newest is not before and newest.connections is not None and newest.connections.serves:
+            await newest.connections.keep([newest.roster, *self._rosters_at_work()])
         listed = await self._list_tools()
         # The version first: a change that comes in between is read now, and once more at the next look.
         version = await agents.version()
@@ -102,6 +106,12 @@ class LiveDirectory:
             self.declare()
         self.known = listed == self._tools_version
         return self.world
+
+    def _rosters_at_work(self) -> Iterator[Roster]:
+        """The rosters of runs under way that began with an older edition."""
+        for live in self._conversations:
+            if live.state.run is not None and not live.asleep:
+                yield self.world_of(live.state).roster
 
     def _over(self, world: World) -> World:
         """A declared world with what the store says of its agents, and with the tools that servers offer."""

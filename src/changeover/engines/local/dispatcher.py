@@ -22,8 +22,7 @@ from changeover.engines.local.lapses import Lapses
 from changeover.engines.local.perform import Performer
 from changeover.engines.local.recorder import Postponed, Recorder
 from changeover.engines.local.stream import Reading
-from changeover.engines.local.timeouts import Timeouts
-from changeover.engines.local.waits import Waits
+from changeover.engines.local.waits import Timeouts, Waits
 from changeover.engines.local.withdrawals import Withdrawals
 from changeover.engines.placement import InProcess, Placement
 from changeover.errors import (

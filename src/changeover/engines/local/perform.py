@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
 from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from changeover.agent.roster import ABSENT
 from changeover.engines.clock import done_by
-from changeover.engines.local.approvals import Approvals
 from changeover.engines.local.conversation import Conversation
-from changeover.facts import Mode
+from changeover.facts import ApprovalRequest, Mode
+from changeover.guards.approval import Approve, Decision, Reject
 from changeover.handoffs.answers import Rejected
 from changeover.ids import child_id, offer_of
 from changeover.relay.commands import (
@@ -33,12 +35,17 @@ from changeover.relay.commands import (
     RunTool,
     SeekApproval,
 )
-from changeover.relay.events import ENGINE, Event, HandoffAccepted, HandoffExpired
+from changeover.relay.events import ENGINE, ApprovalDecided, Event, HandoffAccepted, HandoffExpired
+from changeover.relay.perform.approvals import misfit
+from changeover.relay.perform.callbacks import TROUBLE, let_go
 from changeover.relay.perform.calls import perform
 from changeover.relay.perform.handoffs import Answered, answered, ask
+from changeover.relay.ports import World
 
 if TYPE_CHECKING:
     from changeover.engines.local.dispatcher import Dispatcher
+
+logger = logging.getLogger("changeover.approvals")
 
 UNCLAIMED = "no worker claimed it before the deadline"
 
@@ -55,7 +62,6 @@ class Performer:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher, self._directory = dispatcher, dispatcher.directory
         self._deltas = dispatcher.log.deltas
-        self._approvals = Approvals(dispatcher)
 
     def perform(self, live: Conversation, command: Command) -> Awaitable[Event]:
         """The outcome of a command."""
@@ -68,7 +74,7 @@ class Performer:
             case CancelChild():
                 return self._dispatcher.children.cancel(live, command)
             case AwaitApproval():
-                return self._approvals.decision(live, command)
+                return self._decision(live, command)
             case AskReceiver():
                 return self.answer(live, command)
             case AwaitClaim():
@@ -88,6 +94,21 @@ class Performer:
         """Tools have changed since the last decision: the model is offered those that there are now."""
         await self._directory.world_for(live.state, ())
         return await self._effect(live, command)
+
+    async def _decision(self, live: Conversation, command: AwaitApproval) -> ApprovalDecided:
+        """The decision of the program, if it makes one; else the expiry. What a person decides is an input, which
+        cancels this wait."""
+        world = self._directory.world
+        expiry = asyncio.ensure_future(_expiry(world, command.request))
+        try:
+            if world.ask is not None and (decided := await _first_of(expiry, asked(world, command.request))):
+                return decided
+            live.declined.add(command.id)
+            await self._dispatcher.notify(live)
+            return await expiry
+        finally:
+            live.declined.discard(command.id)
+            expiry.cancel()
 
     async def answer(self, live: Conversation, command: AskReceiver) -> Answered | HandoffExpired:
         """The receiver's answer to an offer, or an expiry if it comes too late."""
@@ -123,3 +144,40 @@ class Performer:
         assert ticket.deadline is not None
         await self._directory.world.clock.alarm(ticket.deadline)
         return HandoffExpired(offer_of(command.id), command.task, ticket.agent, UNCLAIMED, by=ENGINE)
+
+
+async def _first_of(expiry: asyncio.Future[ApprovalDecided], ask: Any) -> ApprovalDecided | None:
+    """The program's decision, or the expiry if that comes first."""
+    asking: asyncio.Future[ApprovalDecided | None] = asyncio.ensure_future(ask)
+    try:
+        both: list[asyncio.Future[Any]] = [expiry, asking]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        return asking.result() if asking.done() else expiry.result()
+    finally:
+        asking.cancel()
+
+
+async def asked(world: World, request: ApprovalRequest) -> ApprovalDecided | None:
+    """The decision of the program's `ask`; None if it leaves the request to a person, or fails."""
+    assert world.ask is not None
+    try:
+        answer = world.ask(request)
+        decision = await answer if inspect.isawaitable(answer) else answer
+        if decision is None:
+            return None
+        if isinstance(decision, Decision) and not misfit(world, request, decision):
+            return ApprovalDecided(request.call, request.digest, decision, "ask")
+        logger.error("ask=… gave %r about %s, which cannot hold; a person is awaited", decision, request.id)
+    except TROUBLE as error:
+        let_go(error)
+        logger.exception("ask=… failed on %s; a person is awaited", request.id)
+    return None
+
+
+async def _expiry(world: World, request: ApprovalRequest) -> ApprovalDecided:
+    if request.expires_at is None:
+        await asyncio.Event().wait()  # for ever
+        raise AssertionError("nothing sets it")
+    await world.clock.sleep_until(request.expires_at)
+    decision = Approve() if request.on_expiry == "approve" else Reject("nobody decided in time")
+    return ApprovalDecided(request.call, request.digest, decision, expired=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from changeover.agent.roster import Roster
+from changeover.engines.clock import new_id
 from changeover.engines.local.conversation import Conversation
 from changeover.errors import (
     ChangeoverError,
@@ -40,10 +41,11 @@ from changeover.relay.events import (
     RunStopped,
     TicketLapsed,
 )
-from changeover.relay.history import Witness, late_witness
-from changeover.relay.ports import Head, Observer, Override
-from changeover.relay.projection.changes import Change, Reading, may_blame
+from changeover.relay.history import Witness, late_witness, records_of
+from changeover.relay.ports import Circuits, Head, Observer, Override
+from changeover.relay.projection.changes import Reading, may_blame
 from changeover.relay.projection.circuits import circuits_of
+from changeover.relay.projection.happenings import Happenings
 from changeover.relay.projection.projection import Projection, rows_of
 from changeover.relay.projection.rows import Rows
 from changeover.relay.queue import Claim
@@ -74,6 +76,7 @@ class Recorder:
 
     def __init__(self, dispatcher: Dispatcher, observer: Observer | None) -> None:
         self._dispatcher, self._observer = dispatcher, observer
+        self._reads_handoffs = observer is not None and observer.reads_handoffs
         self._log, self._conversations = dispatcher.log, dispatcher.conversations
         self._directory, self._waits = dispatcher.directory, dispatcher.waits
         self._holdings = dispatcher.waits.holdings
@@ -184,18 +187,28 @@ class Recorder:
         try:
             # Not the root of the state: it is not known before the first event of a delegate is folded.
             entry = Entry(state.id, root_of(state.id), state.position, cause, at, tuple(events))
-            await self._log.append(entry, None, None, claim, rows=await self._rows(entry))
+            await self._log.append(entry, None, None, claim, rows=await self._rows(entry, state.agent))
         except (Conflict, LeaseLost) as error:
             return await self._retry(live, error)
         return True
 
-    async def _rows(self, entry: Entry) -> Rows | None:
-        """The rows of the read models for an entry that another process will fold."""
-        if not self._log.projects:
+    async def _rows(self, entry: Entry, agent: str) -> Rows | None:
+        """The rows of the read models for an entry that another process will fold; `agent` is active before it."""
+        happenings = self._happenings
+        if not self._log.projects and happenings is None:
             return None
         # A state of its own: that of the conversation takes the entry in when it is read back.
         state = State(entry.conversation).fold(await self._log.read(entry.conversation))
-        return rows_of(state, entry)
+        rows = rows_of(state, entry)
+        if happenings is not None:
+            rows.published = happenings.of(entry, agent, state)
+        return rows
+
+    @property
+    def _happenings(self) -> Happenings | None:
+        """Makes the events that subscribers get of what is recorded; None if the team has no subscribers."""
+        world = self._directory.world
+        return Happenings(world.roster.team, world.subscriptions, new_id) if world.subscriptions else None
 
     async def _retry(self, live: Conversation, error: Conflict | LeaseLost) -> bool:
         """Prepare another attempt; a process that lost its lease waits until it may have a new one."""
@@ -227,7 +240,7 @@ class Recorder:
         calm = not roster.breaks or log.breakers.calm
         reading = Projection(state) if log.projects else None if calm else Reading(state)
         apply = reading.apply if reading else None
-        witness = Witness(state, apply) if live.readers or self._observer is not None else None
+        witness = Witness(state, apply) if live.readers or self._reads_handoffs else None
         batch, outstanding = settle(state, roster, at, events, tripped, witness.apply if witness else apply)
         roster = roster.at(state.run.edition) if state.run is not None else roster
         commands = holdings.localized(state, outstanding) if has_tickets(state) else outstanding
@@ -236,11 +249,13 @@ class Recorder:
         entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
         live.stale, epoch, live.attempt = True, log.epoch or 1, cause if self._observer else ""
         head = self._head(live, commands, tickets, ended, batch)
-        circuits = None
-        if roster.breaks and (not calm or may_blame(batch)):
-            changes = reading.changes if reading else await self._changes(entry)
-            circuits = circuits_of(state.id, changes, roster, calm)
+        reports = roster.breaks and (not calm or may_blame(batch))
+        circuits = await self._circuits(entry, reading, roster, calm) if reports else None
         rows = reading.finish() if isinstance(reading, Projection) else None
+        if (happenings := self._happenings) is not None:
+            rows = rows if rows is not None else Rows()
+            rows.published = happenings.of(entry, agent, state)
+            circuits = circuits and happenings.reported(entry, circuits)
         try:
             await log.append(entry, head, reserve_of(before, state, roster), claim, circuits, rows)
         except ClaimLost:
@@ -266,11 +281,13 @@ class Recorder:
         if isinstance(refusal, EditionMoved):
             await self._directory.look()
 
-    async def _changes(self, entry: Entry) -> list[Change]:
-        """What an entry means for handoffs, from the log: needed for the first failure in a log without rows."""
-        reading = Reading(State(entry.conversation).fold(await self._log.read(entry.conversation)))
-        reading.fold(entry)
-        return reading.changes
+    async def _circuits(self, entry: Entry, reading: Reading | None, roster: Roster, calm: bool) -> Circuits | None:
+        """What an entry reports to the circuit breakers; read from the log for the first failure in a log without
+        rows."""
+        if reading is None:
+            reading = Reading(State(entry.conversation).fold(await self._log.read(entry.conversation)))
+            reading.fold(entry)
+        return circuits_of(entry.conversation, reading.changes, roster, calm)
 
     def _head(
         self, live: Conversation, commands: Sequence[Command], before: Set[str], ended: int, batch: Sequence[Event]
@@ -308,7 +325,9 @@ class Recorder:
         if live.flight and (live.missed or not ABANDONING.isdisjoint(map(type, entry.events))):
             live.abandon()
         if live.readers or self._observer is not None:
-            events = (witness or late_witness(live.state, entry)).records(entry, agent)
+            if witness is None and (live.readers or self._reads_handoffs):
+                witness = late_witness(live.state, entry)
+            events = witness.records(entry, agent) if witness else records_of(entry, agent)
             live.publish(events)
             if self._observer is not None:
                 live.unnotified += events

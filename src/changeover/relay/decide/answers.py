@@ -243,10 +243,10 @@ def _after_refusal(
             return from_refusal(state, run, (turn, call), Step(following, run.spoken.queued), "agents", roster)
         if turn.code and offer.required and call.chosen is None:
             return broker.search(state, run, turn, call, offer.required) if call.id in turn.idle else None
-    return _nobody_left(state, run, turn, call, last, roster)
+    return _none_left(state, run, turn, call, last, roster)
 
 
-def _nobody_left(state: State, run: Run, turn: Turn, call: OpenCall, last: bool, roster: Roster) -> Record:
+def _none_left(state: State, run: Run, turn: Turn, call: OpenCall, last: bool, roster: Roster) -> Record:
     """No receiver is left: code is told of an open circuit; the sender falls back, a person is asked, or the sender is
     told."""
     phase = call.phase

@@ -36,6 +36,7 @@ from changeover.relay.events import (
     RunCompleted,
     RunFailed,
     RunStarted,
+    Started,
     TierChosen,
     UserSpoke,
 )
@@ -101,11 +102,15 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
     run = state.run
     if state.unreadable:
         return ()  # a newer version wrote it, and goes on with it
-    rolls_back = state.callbacks or state.returning is not None or state.undoing.failed
-    decision = _roll_back(state, run, roster) if rolls_back else _next(state, run, roster)
+    decision = _roll_back(state, run, roster) if _rolls_back(state) else _next(state, run, roster)
     if (state.undoes or roster.fallback) and isinstance(decision, Record):
         decision = _unless_undone(state, run, decision, roster)
     return record_first(state, decision, roster) if roster.trials else decision
+
+
+def _rolls_back(state: State) -> bool:
+    """Whether a handoff is being rolled back, or functions of declarations are still to be called."""
+    return bool(state.callbacks) or state.returning is not None or bool(state.undoing.failed)
 
 
 def _unless_undone(state: State, run: Run | None, decision: Record, roster: Roster) -> Record:
@@ -148,16 +153,29 @@ def first_agent(state: State, spoken: UserSpoke, roster: Roster) -> str:
 
 
 def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
-    if not state.inbox:
-        return ()
-    run, spoken = state.inbox[0]
+    return Record(_start(state, *state.inbox[0], roster)) if state.inbox else ()
+
+
+def _start(state: State, run: int, spoken: UserSpoke, roster: Roster) -> RunStarted:
+    """The start of the run of a message; `run` is the position of the message."""
     if spoken.package is not None:
-        return Record(RunStarted(run, sender_of(spoken.package), code=True, edition=roster.edition))
+        return RunStarted(run, sender_of(spoken.package), code=True, edition=roster.edition)
     agent = first_agent(state, spoken, roster)
     claimed = spoken.given is not None and spoken.given.ticket
     queued, name = roster.pulls(agent) and not claimed, roster.names.get(agent, "")
     told = _withdrawn(state, roster) if roster.withdrawn else ()
-    return Record(RunStarted(run, agent, queued=queued, name=name, edition=roster.edition, withdrawn=told))
+    return RunStarted(run, agent, queued=queued, name=name, edition=roster.edition, withdrawn=told)
+
+
+def _with_start(state: State, roster: Roster, events: Iterable[Event]) -> list[Event]:
+    """The events with the start of a run, if they are a message that begins one at once."""
+    batch = list(events)
+    if state.run is not None or not batch or type(spoken := batch[-1]) is not UserSpoke:
+        return batch
+    opened = len(batch) == 1 or (len(batch) == 2 and type(batch[0]) is Started)
+    if opened and not (state.inbox or state.called_off or state.unreadable or _rolls_back(state)):
+        batch.append(_start(state, state.position + len(batch) - 1, spoken, roster))
+    return batch
 
 
 def _withdrawn(state: State, roster: Roster) -> tuple[str, ...]:
@@ -269,9 +287,10 @@ def _await(state: State, run: Run, phase: Awaiting, roster: Roster) -> Sequence[
 def _complete(state: State, run: Run, phase: Replied, roster: Roster) -> Record | Sequence[Command]:
     if (checked := phase.checked) is not None:
         return Record(ContentChecked(state.agent, state.task, "output", checked.verdict, checked.reason))
-    if not run.wishes and run.spoken.given is None:  # nothing is expected
-        return Record(RunCompleted(run.id))
-    return answers.judge(state, run, phase, roster) or Record(RunCompleted(run.id))
+    expected = run.wishes or run.spoken.given is not None
+    if expected and (due := answers.judge(state, run, phase, roster)) is not None:
+        return due
+    return Record(RunCompleted(run.id), ends=not (state.inbox or _rolls_back(state)))
 
 
 def _break(state: State, run: Run, phase: Broken, roster: Roster) -> Record:
@@ -320,7 +339,7 @@ def settle(
     """
     state.at = at
     apply = apply or state.apply
-    batch = list(events)
+    batch = _with_start(state, roster, events)
     for event in batch:
         apply(event)
     # One decision at a time: each may change the next one.
@@ -334,12 +353,20 @@ def settle(
         if then is not None:
             apply(then)
             batch.append(then)
+        if decision.ends:
+            return batch, ()
         if roster.following is not None and state.run is None:
             roster = roster.following
-    if decision and (run := state.run) is not None and isinstance(run.phase, TURNING) and (turn := run.phase.turn):
-        for command in decision:
-            turn.give_out(call_of(command.id))
+    if decision and state.run is not None:
+        _give_out(state.run, decision)
     return batch, decision
+
+
+def _give_out(run: Run, commands: Sequence[Command]) -> None:
+    """Note that the commands of the current turn are given out."""
+    if isinstance(run.phase, TURNING) and (turn := run.phase.turn):
+        for command in commands:
+            turn.give_out(call_of(command.id))
 
 
 def after_refusal(

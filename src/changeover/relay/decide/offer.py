@@ -222,7 +222,7 @@ def _unavailable(state: State, run: Run, proposal: Proposal, receiver: str, rost
 
 
 def _unreachable(state: State, call: OpenCall, receiver: str, names: tuple[str, ...], roster: Roster) -> Record:
-    reason = f"{roster.missing(receiver)}; you can hand off to: {', '.join(names) or 'nobody'}"
+    reason = f"{roster.missing(receiver)}; you can hand off to: {', '.join(names) or 'no agent'}"
     return Record(CallRefused(call.id, state.task, reason, "receiver", receiver))
 
 

@@ -43,8 +43,8 @@ async def ask(world: World, command: AskReceiver) -> Answered:
 
 
 def answered(command: AskReceiver, answer: Answer, by: str = "", own: bool = False) -> Answered:
-    """The answer as an event, by the receiver unless somebody else gives it; `own` if the receiver gave it, and not its
-    load or its absence."""
+    """The answer as an event. `by` names who gave it, by default the receiver; `own` is true if the receiver itself
+    answered, and false if its load or absence did."""
     offer, who = command.offer, (command.offer.call, command.task, command.offer.receiver)
     by = by or offer.receiver
     match answer:
