@@ -32,7 +32,7 @@ def payer(url: str, engine: EngineFactory | None, expires: float | None = None, 
 def family(url: str, engine: EngineFactory, children: int) -> Team:
     """A lead gives each of its delegates a task at once."""
     tasks = calls(*(delegates(f"clerk-{number}", "count") for number in range(children)))
-    clerks = [Agent(f"clerk-{number}") for number in range(children)]
+    clerks = [Agent(f"clerk-{number}", handoffs=()) for number in range(children)]
     lead = Agent("lead", handoffs=[delegate(clerk.id) for clerk in clerks])
     script = {"lead": [tasks, says("All are back.")], **{clerk.id: [says("One.")] for clerk in clerks}}
     limits = Limits(max_handoffs=1_000, max_turns=5_000, max_agents=1_000)

@@ -9,12 +9,11 @@ from typing import Any, Self
 
 import pytest
 
-from changeover import Agent, Approve, Store, Team, Temporal
+from changeover import Agent, Store, Team, Temporal
 from changeover.engines.address import engine_at
 from changeover.engines.clock import SystemClock
 from changeover.engines.local.followers import Followers
 from changeover.errors import EngineError, MisconfiguredError
-from changeover.relay.engine import EngineFactory
 from changeover.relay.ports import Request
 from changeover.relay.stream import ThinkingDelta
 from changeover.stream import Recorded, RunFinished, StreamItem, TextDelta
@@ -155,20 +154,6 @@ async def test_a_worker_learns_with_its_heartbeat_that_a_run_is_cancelled(
         [history] = await histories(engine)
     assert any(event.HasField("activity_task_cancel_requested_event_attributes") for event in history.events)
     await replay(history)
-
-
-@pytest.mark.parametrize("to_temporal", [True, False], ids=["to Temporal", "back to the local engine"])
-async def test_a_store_changes_engines_and_what_was_unfinished_is_taken_up(
-    postgres: str, temporal: Callable[..., Temporal], to_temporal: bool
-):
-    engines: list[EngineFactory | None] = [None, temporal()] if to_temporal else [temporal(), None]
-    async with payer(postgres, engines[0]) as before:
-        waiting = await before.run("pay", conversation="c1")
-        assert waiting.status == "waiting"
-    async with payer(postgres, engines[1]) as after:
-        [request] = await after.approvals()
-        await after.decide(request.id, Approve(), by="ana@example.org")
-        assert (await after.resume("c1")).output == "Done."
 
 
 async def test_a_durable_timer_ends_an_approval_that_nobody_decides(postgres: str, temporal: Callable[..., Temporal]):

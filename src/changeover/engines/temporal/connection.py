@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import time
+from collections import OrderedDict
 from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -37,7 +38,10 @@ FRESH = 5.0
 SERVES = " serves "
 """Stands before the agents in the name of a worker."""
 QUIET = 2.0
-"""Seconds without news after which it is checked that a worker serves a conversation."""
+"""Seconds without news after which it is checked that a worker serves a conversation; then after twice as many, so
+that many callers who wait cost Temporal little."""
+MANY = 10_000
+"""Conversations of which it is remembered when they were called."""
 REFUSALS = (
     RPCStatusCode.INVALID_ARGUMENT,
     RPCStatusCode.NOT_FOUND,
@@ -76,8 +80,8 @@ class Connection:
         """Agents that have workers of their own."""
         self._looking: asyncio.Task[None] | None = None
         self._fresh_until = 0.0
-        self._called: dict[str, float] = {}
-        """When conversations were called last."""
+        self._called: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """When conversations were called last, and when they are to be checked."""
 
     async def client(self) -> Client:
         """The connected client; waits for as long as Temporal cannot be reached."""
@@ -120,7 +124,7 @@ class Connection:
     def call(self, call: Call) -> None:
         """Call the workflow of a conversation's tree, now and again until it gets through."""
         before = self._waiting.get(call.conversation)
-        self._called[call.conversation] = time.monotonic()
+        self._note(call.conversation)
         if before is not None and not call.more and (before.at < 0 or 0 <= call.at <= before.at):
             return
         self._waiting[call.conversation] = replace(call, more=[*before.more, *call.more]) if before else call
@@ -206,9 +210,21 @@ class Connection:
         )
         return (await client.workflow_service.describe_task_queue(request)).pollers
 
-    def quiet_for(self, conversation: str) -> float:
-        """Seconds since a conversation was called by this process."""
-        return time.monotonic() - self._called.get(conversation, 0.0)
+    def _note(self, conversation: str) -> None:
+        now = time.monotonic()
+        self._called[conversation] = (now, now + QUIET)
+        self._called.move_to_end(conversation)
+        if len(self._called) > MANY:
+            self._called.popitem(last=False)
+
+    def _is_due(self, conversation: str) -> bool:
+        """True if it is time to ask Temporal about a conversation that was called a while ago."""
+        now = time.monotonic()
+        since, due = self._called.get(conversation, (now - QUIET, now))
+        if now < due:
+            return False
+        self._called[conversation] = (since, now + (now - since))
+        return True
 
     async def runs(self, root: str) -> bool:
         """True if the workflow of a root conversation is under way, as far as Temporal can tell now."""
@@ -220,7 +236,10 @@ class Connection:
         return bool(found.workflow_execution_info.status == RUNNING)
 
     async def check(self, conversation: str, agent: str) -> bool:
-        """True if the workflow of a conversation is under way; raises EngineError if no worker serves it."""
+        """True if the workflow of a conversation is under way, as far as is known; raises EngineError if no worker
+        serves it."""
+        if not self._is_due(conversation):
+            return True
         if self._error is not None:
             raise EngineError(
                 f"Temporal at {self._settings.address} cannot be reached ({self._error}); "
@@ -235,21 +254,25 @@ class Connection:
             return error.status is not RPCStatusCode.NOT_FOUND  # any other error may pass
         task, waiting = found.pending_workflow_task, PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
         if found.HasField("pending_workflow_task") and task.state == waiting:
-            await self._require(self.queue, WORKFLOW_TASK)
+            await self._require(WORKFLOW_TASK, self.queue)
         elif found.pending_activities and not any(
             each.HasField("last_started_time") for each in found.pending_activities
         ):
-            await self._require(await self.queue_of(agent), ACTIVITY)
+            # What an agent's own workers do not take goes to the default queue.
+            await self._require(ACTIVITY, await self.queue_of(agent), self.queue)
         return bool(found.workflow_execution_info.status == RUNNING)
 
-    async def _require(self, queue: str, kind: TaskQueueType.ValueType) -> None:
-        # A worker of this process may not have asked for work yet.
-        own = self._settings.worker and queue == self.queue and not (kind == ACTIVITY and self._settings.agents)
-        if not own and not await self._pollers(queue, kind):
-            raise EngineError(
-                f"no worker serves the task queue {queue!r} in the namespace {self._settings.namespace!r} of Temporal; "
-                "start one with `changeover worker`. The run is recorded, and begins when one comes"
-            )
+    async def _require(self, kind: TaskQueueType.ValueType, *queues: str) -> None:
+        """Raise EngineError if no worker serves any of these queues."""
+        for queue in queues:
+            # A worker of this process may not have asked for work yet.
+            own = self._settings.worker and queue == self.queue and not (kind == ACTIVITY and self._settings.agents)
+            if own or await self._pollers(queue, kind):
+                return
+        raise EngineError(
+            f"no worker serves the task queue {queues[0]!r} in the namespace {self._settings.namespace!r} of Temporal; "
+            "start one with `changeover worker`. The run is recorded, and begins when one comes"
+        )
 
     async def close(self) -> None:
         """Stop calling. What has not got through is found by the processes that take up unfinished work."""

@@ -11,7 +11,7 @@ from changeover.engines.clock import SystemClock
 from changeover.engines.local.conversation import Conversation
 from changeover.engines.local.dispatcher import Dispatcher
 from changeover.engines.temporal import Temporal
-from changeover.engines.temporal.connection import QUIET, Connection
+from changeover.engines.temporal.connection import Connection
 from changeover.engines.temporal.shell import Call, Report
 from changeover.engines.temporal.shell import Leg as Asked
 from changeover.ids import parent_of, root_of
@@ -27,6 +27,8 @@ SOON, LATEST = 0.05, 1.6
 second number, so that few signals call many delegates."""
 STILL = 0.02
 """Seconds without news of a tree after which it is checked whether it waits for people."""
+PAUSES = 9
+"""How many times as long as such a check took the next one waits: large trees take long to check."""
 
 
 class Leg:
@@ -42,6 +44,12 @@ class Leg:
         self.below: dict[str, Call] = {}
         """Delegates that were given work and have not been called."""
         self.pause = SOON
+        self._served = ""
+
+    def stands_in(self, agent: str) -> bool:
+        """True for the first agent of a leg that no worker of the agent's own took."""
+        self._served = self._served or agent
+        return self.asked.unclaimed and agent == self._served
 
 
 @dataclass
@@ -66,6 +74,8 @@ class Legs:
         self._recalls: list[Call] = []
         self._heard: dict[str, asyncio.TimerHandle] = {}
         """Checks of trees in which other processes have recorded something."""
+        self._checked: dict[str, bool] = {}
+        """Trees that are being checked or were a short while ago; True if something was recorded since."""
         self._dispatcher: Dispatcher | None = None
 
     def attach(self, dispatcher: Dispatcher) -> None:
@@ -104,7 +114,7 @@ class Legs:
                 return True
             if commands:
                 self.dispatcher.follow(live, called=True)
-        elif self._serves(live.state.agent):
+        elif leg.stands_in(live.state.agent) or self._serves(live.state.agent):
             self._park_tracked(leg, live, commands)
             return True
         else:
@@ -124,7 +134,10 @@ class Legs:
             return
         now, ended = self.dispatcher.directory.world.clock.now(), set(leg.asked.ended)
         for command in commands:
-            if not isinstance(command, RunChild) or command.id in live.flight or command.child in ended:
+            # The workflow is not told when a claimed delegate ends: its worker has no leg.
+            if not isinstance(command, RunChild) or command.queued:
+                continue
+            if command.id in live.flight or command.child in ended:
                 continue
             child = self.dispatcher.conversations.cached(command.child)
             in_time = command.deadline is None or now < command.deadline
@@ -199,20 +212,36 @@ class Legs:
         whole tree is looked at."""
         if not live.waiters:
             return
+        if live.state.id in self._checked:
+            self._checked[live.state.id] = True
+            return
         if (before := self._heard.pop(live.state.id, None)) is not None:
             before.cancel()
         self._heard[live.state.id] = self.dispatcher.loop.call_later(STILL, self._check_rest, live)
 
     def _check_rest(self, live: Conversation) -> None:
         self._heard.pop(live.state.id, None)
-        self.dispatcher.soon(self.dispatcher.waits.tell_if_resting(live))
+        self._checked[live.state.id] = False
+        self.dispatcher.soon(self._tell_if_resting(live))
+
+    async def _tell_if_resting(self, live: Conversation) -> None:
+        loop = self.dispatcher.loop
+        begun = loop.time()
+        try:
+            await self.dispatcher.waits.tell_if_resting(live)
+        finally:
+            loop.call_later(PAUSES * (loop.time() - begun), self._check_again, live)
+
+    def _check_again(self, live: Conversation) -> None:
+        if self._checked.pop(live.state.id):
+            self._tell_when_still(live)
 
     async def silent(self, live: Conversation) -> bool:
         state = live.state
         await self.dispatcher.waits.tell_if_resting(live, patient=True)
         if state.parent or (state.run is None and not state.inbox):
             return True  # the workflow knows the delegates; those that it lost are recalled
-        if self.connection.quiet_for(state.id) > QUIET and not await self.connection.check(state.id, state.agent):
+        if not await self.connection.check(state.id, state.agent):
             self.connection.call(Call(state.id))
         return True
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy, SearchAttributeKey
-from temporalio.exceptions import ActivityError
+from temporalio.exceptions import ActivityError, TimeoutType
+from temporalio.exceptions import TimeoutError as Timeout
 from temporalio.workflow import ActivityCancellationType
 
 WORKFLOW = "Changeover"
@@ -42,7 +43,7 @@ class Terms:
 
 @dataclass
 class Call:
-    """Somebody recorded something in a conversation, or waits for it."""
+    """A process recorded an input in a conversation, or waits for its result."""
 
     conversation: str
     at: int = -1
@@ -61,6 +62,8 @@ class Leg:
     """True if this workflow knows every delegate for which the conversation waited after the last leg."""
     ended: list[str] = field(default_factory=list)
     """Delegates that have ended since."""
+    unclaimed: bool = False
+    """True if no worker of the agent's own took it: the worker that gets it serves the agent."""
 
 
 @dataclass
@@ -96,6 +99,7 @@ class Place:
     paused: bool = False
     tracked: bool = False
     called: bool = False
+    unclaimed: bool = False
     failures: int = 0
     ended: list[str] = field(default_factory=list)
 
@@ -183,15 +187,16 @@ class Shell:
             place.due = None
 
     async def _advance(self, id: str, place: Place) -> None:
-        leg = Leg(id, place.tracked, place.ended)
-        place.called, place.ended = False, []
+        leg = Leg(id, place.tracked, place.ended, place.unclaimed)
+        place.called, place.ended, place.unclaimed = False, [], False
         above = self._places.get(place.above)
         if above is not None and above.paused:
             self._ring(place.above, above)  # a person has decided, so the time of this delegate goes on
         try:
             self._legs[id] = handle = workflow.start_activity(ADVANCE, leg, **self._options(id, place))
             report: Report = await handle
-        except ActivityError:
+        except ActivityError as error:
+            place.unclaimed = isinstance(error.cause, Timeout) and error.cause.type is TimeoutType.SCHEDULE_TO_START
             place.tracked, place.queue, place.ended = False, "", [*leg.ended, *place.ended]
             place.called, place.failures = True, place.failures + 1
             await asyncio.sleep(min(LONGEST, PAUSE * 2 ** min(place.failures, 10)))

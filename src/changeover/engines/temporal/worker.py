@@ -25,6 +25,7 @@ PAUSE = 2.0
 LAST = 10.0
 """Seconds after which a worker that does not end is left behind."""
 STOPPED = "the worker stopped before the leg was over"
+FAILED = "the leg failed; the worker's log says why"
 
 
 class TemporalWorker:
@@ -43,7 +44,7 @@ class TemporalWorker:
                 await self._poll(client)
             except (RuntimeError, RPCError) as error:
                 logger.warning("the worker of %s starts again: %s", self._connection.queue, error)
-                await asyncio.gather(*(each.shutdown() for each in self._workers), return_exceptions=True)
+                await asyncio.wait([self._shut_down()], timeout=LAST)
                 await asyncio.sleep(PAUSE)
 
     async def _poll(self, client: Client) -> None:
@@ -72,13 +73,17 @@ class TemporalWorker:
     async def stop(self) -> None:
         """Take no more work; what was begun has the seconds of `grace` to end, and is left to other workers then."""
         self._stopping = True
-        stopping = asyncio.gather(*(worker.shutdown() for worker in self._workers), return_exceptions=True)
+        stopping = self._shut_down()
         await asyncio.wait([stopping], timeout=self._settings.grace)
         await self._legs.abandon_all()
         _, late = await asyncio.wait([stopping], timeout=LAST)
         if late:
             logger.warning("the worker of %s did not end within %s s and is left behind", self._connection.queue, LAST)
             stopping.cancel()
+
+    def _shut_down(self) -> asyncio.Future[Any]:
+        """Shut all workers down. One whose poll loop failed never ends: temporalio waits for the loop."""
+        return asyncio.gather(*(worker.shutdown() for worker in self._workers), return_exceptions=True)
 
     @activity.defn(name=ADVANCE)
     async def advance(self, leg: Leg) -> Report:
@@ -94,9 +99,7 @@ class TemporalWorker:
                     await asyncio.wait([working])
                 except asyncio.CancelledError:  # in a task of its own: another one may follow at once
                     reactions.add(asyncio.ensure_future(self._cancelled(leg.conversation)))
-            if working.cancelled():
-                raise ApplicationError(STOPPED, category=ApplicationErrorCategory.BENIGN)
-            return working.result()
+            return _outcome(leg, working)
         finally:
             beating.cancel()
             working.cancel()
@@ -115,3 +118,13 @@ class TemporalWorker:
             await self._legs.look(conversation)
         else:
             await self._legs.abandon(conversation)
+
+
+def _outcome(leg: Leg, working: asyncio.Future[Report]) -> Report:
+    """The report of a leg. An error is told in this process only, because its words may hold content."""
+    if working.cancelled():
+        raise ApplicationError(STOPPED, category=ApplicationErrorCategory.BENIGN)
+    if (error := working.exception()) is not None:
+        logger.warning("a leg of %s failed and is repeated", leg.conversation, exc_info=error)
+        raise ApplicationError(FAILED, type=type(error).__name__)
+    return working.result()
