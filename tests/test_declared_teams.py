@@ -1,9 +1,8 @@
 """Teams whose members and settings come from the store, alone or beside code: in one process and in several."""
 
 import asyncio
-import json
 import logging
-import subprocess
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from changeover.relay.ports import Log
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, ScriptedModel, hands_off, says
 from tests.any_store import any_store, postgres, shared_store, sqlite_file
+from tests.cli.process import changeover
 from tests.stores.entries import query
 
 __all__ = ["any_store", "postgres", "shared_store", "sqlite_file"]
@@ -203,53 +203,36 @@ async def test_a_run_that_another_process_takes_up_goes_on_with_its_own_edition(
         assert await editions(team, "c") == [1, 2]
 
 
-EDITOR = """
-import asyncio, json, sys
-from changeover import Agent, Team
-from changeover.facts import Ticket
-from changeover.relay.declarations import Edit
-from changeover.testing import ScriptedModel
-
-async def main(url, edits):
-    team = Team([Agent("desk")], model=ScriptedModel({}), store=url)
-    await team.declarations.write([Edit(*each) for each in edits], by="the second process")
-    await team.close()
-
-asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))
-"""
+async def elsewhere(url: str, folder: Path, *commands: str) -> None:
+    """Change declarations by commands, each in a process of its own."""
+    for each in commands:
+        done = await asyncio.to_thread(changeover, *shlex.split(each), "--store", url, at=folder)
+        assert done.returncode == 0, done.stderr
 
 
-async def edit_elsewhere(url: str, *edits: list[Any]) -> None:
-    """Change declarations in a process of its own."""
-    command = [sys.executable, "-c", EDITOR, url, json.dumps(edits)]
-    done = await asyncio.to_thread(subprocess.run, command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-async def test_what_a_second_process_adds_and_removes_holds_from_the_next_run_on(shared_store: str):
+async def test_what_a_second_process_adds_and_removes_holds_from_the_next_run_on(shared_store: str, tmp_path: Path):
     asked, go = asyncio.Event(), asyncio.Event()
     model = waiting(asked, go)
-    order = {"type": "http_api", "url": "https://api.example.org/orders/{id}", "parameters": ["id"]}
     async with Team([Agent("desk")], model=model, store=shared_store) as team:
         run = asyncio.ensure_future(team.run("first", conversation="c"))
         await asyncio.wait_for(asked.wait(), 5)
-        await edit_elsewhere(
+        await elsewhere(
             shared_store,
-            ["tool", "get_order", order],
-            ["agent", "billing", {"tools": ["get_order"], "description": "Sends money back."}],
+            tmp_path,
+            "tools add get_order --set type=http_api --set url=https://example.org/orders/{id} --set parameters=[id]",
+            "agents add billing --description 'Sends money back.' --set tools=[get_order]",
         )
         go.set()
         assert (await run).output == "desk: "
         assert (await team.run("second", conversation="c")).output == "desk: handoff"
         assert (await team.run("third", agent="billing", conversation="c")).output == "billing: get_order handoff"
-        gone = [["tool", "get_order", None, "removed"], ["agent", "billing", None, "removed"]]
-        await edit_elsewhere(shared_store, *gone)
+        await elsewhere(shared_store, tmp_path, "tools remove get_order", "agents remove billing")
         assert (await team.run("fourth", conversation="c")).output == "desk: "
         told = [message.text for message in model.requests[-1].messages if "no longer" in message.text]
         assert told == ["no longer available: agent 'billing', tool 'get_order'"]
         noted = "SELECT content FROM messages WHERE kind = 'status_change'"
         assert [row[0] for row in query(shared_store, noted)] == told
-        assert await editions(team, "c") == [0, 1, 1, 2]
+        assert await editions(team, "c") == [0, 2, 2, 4]
 
 
 async def test_an_agent_that_another_process_has_just_declared_can_be_named(shared_store: str):

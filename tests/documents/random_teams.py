@@ -7,21 +7,14 @@ from hypothesis import strategies as st
 from changeover import (
     AUTO,
     Agent,
-    ApiKey,
     Approval,
-    Basic,
-    Bearer,
     Full,
     Function,
-    HttpTool,
     Limits,
-    McpServer,
     MessageOnly,
     Person,
     Recent,
     Reference,
-    Skill,
-    SqlFunction,
     Summary,
     Variable,
     delegate,
@@ -30,10 +23,13 @@ from changeover import (
     tool,
 )
 from changeover.agent.handoff import Delegate, Handoff
+from changeover.bus import Emit, Schedule, Specialist, Subscription, Webhook
 from changeover.guards import Rule, VariablesAre
 from changeover.protocol import Expects
 from changeover.routing import Routing
 from changeover.routing.experience import Learning
+from changeover.tools import ApiKey, Basic, Bearer, HttpTool, McpServer, Skill, SqlFunction
+from changeover.workflows import Retry, Workflow, WorkflowStep
 from tests.documents import declared_functions as own
 
 IDS = ("triage", "billing", "expert-2", "ana", "notes")
@@ -106,6 +102,8 @@ HTTP = st.builds(
     query=st.dictionaries(st.sampled_from(["q", "page"]), PLAIN, max_size=2),
     headers=HEADERS,
     auth=AUTHS,
+    select=st.sampled_from(["", "items[0]"]),
+    hosts=st.sampled_from([[], ["api.example.org", "localhost"]]),
     allow_private=st.booleans(),
     idempotency_header=st.sampled_from([None, "Idempotency-Key", "X-Key"]),
     max_bytes=st.integers(1, 10**7),
@@ -271,3 +269,97 @@ SETTINGS = st.fixed_dictionaries(
         "tool_retries": st.integers(1, 5),
     },
 )
+
+
+FORMULAS = st.sampled_from(["inputs.order", "length(context.list) > `2`", own.judge])
+DOES = st.one_of(
+    st.fixed_dictionaries({"agent": st.sampled_from(IDS[:4])}),
+    st.fixed_dictionaries({"function": st.sampled_from([IDS[4], own.noted])}),
+)
+READS = st.sampled_from(["", "Do {inputs.order} {{now}}", own.packed])
+
+
+def _step(place: int) -> st.SearchStrategy[WorkflowStep]:
+    """A step; it may come after the one before it, and then read what that one gave."""
+    before = f"step-{place - 1}"
+    after = {"after": st.just([before]), "when": st.just(f'steps."{before}".output'), "input": READS}
+    alone = {"when": st.none() | FORMULAS, "input": READS}
+    order = st.fixed_dictionaries(after) | st.fixed_dictionaries(alone) if place else st.fixed_dictionaries(alone)
+    return st.builds(
+        lambda does, order, **given: WorkflowStep(f"step-{place}", **does, **order, **given),
+        DOES,
+        order,
+        context=st.dictionaries(WORD, FORMULAS, max_size=2),
+        for_each=st.none() | FORMULAS,
+        concurrency=st.none() | st.integers(1, 9),
+        retry=st.integers(0, 3) | st.builds(Retry, st.integers(0, 3), wait=st.floats(0, 9), factor=st.floats(1, 3)),
+        timeout=TIMEOUTS,
+        approval=st.none() | APPROVALS,
+        on_rollback=st.none() | ID | st.just(own.noted),
+        name=TEXT,
+    )
+
+
+def _workflow(id: str) -> st.SearchStrategy[Workflow]:
+    return st.builds(
+        Workflow,
+        st.just(id),
+        name=TEXT,
+        description=TEXT,
+        steps=st.tuples(_step(0)) | st.tuples(_step(0), _step(1)),
+        output=st.sampled_from([None, 'steps."step-0".text', own.judge]),
+        limits=st.none() | LIMITS,
+    )
+
+
+FLOWS = ("deploy", "weekly-report")
+EVENT_TASKS = st.sampled_from(["", "Look at {data.order}"])
+PRIORITIES = st.sampled_from(["low", "urgent", 7])
+SPECIALISTS = st.builds(Specialist, WORD, task=EVENT_TASKS)
+WEBHOOKS = st.builds(
+    Webhook,
+    st.just("https://example.org/hook"),
+    secret=st.just("") | SECRET,
+    allow_private=st.booleans(),
+    timeout=st.floats(0.5, 60),
+)
+EMITS = st.builds(Emit, st.sampled_from(["tick", "order.paid"]), PLAIN, source=st.sampled_from(["", "shop"]))
+STARTS = ID | st.sampled_from(FLOWS) | SPECIALISTS | st.just(own.judge)
+SUBSCRIPTIONS = st.lists(
+    st.builds(
+        Subscription,
+        st.sampled_from(["*", "order.*", "security.alert"]),
+        to=STARTS | WEBHOOKS | st.just("https://example.org/other"),
+        where=st.sampled_from(["", "data.severity >= `7`"]),
+        priority=PRIORITIES,
+        task=EVENT_TASKS,
+        name=WORD,
+        tries=st.integers(1, 9),
+        backoff=st.floats(0.1, 9),
+        timeout=st.floats(0.1, 9),
+        concurrency=st.integers(1, 9),
+    ),
+    max_size=2,
+    unique_by=lambda each: each.id,
+)
+SCHEDULES = st.lists(
+    st.builds(
+        Schedule,
+        WORD,
+        cron=st.sampled_from(["0 7 * * 1", "*/5 * * * *"]),
+        start=STARTS | EMITS,
+        timezone=st.sampled_from(["UTC", "Europe/Berlin"]),
+        missed=st.sampled_from(["run_once", "skip"]),
+        overlap=st.sampled_from(["skip", "queue"]),
+        task=EVENT_TASKS,
+        data=PLAIN,
+        priority=PRIORITIES,
+    ),
+    max_size=2,
+    unique_by=lambda each: each.name,
+)
+AUTOMATION = st.fixed_dictionaries(
+    {"workflows": st.tuples(*map(_workflow, FLOWS))},
+    optional={"subscriptions": SUBSCRIPTIONS.map(tuple), "schedules": SCHEDULES.map(tuple)},
+)
+"""What starts by itself: workflows, and the subscriptions and schedules that name them."""

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from changeover import AUTO, Agent, HttpTool, Skill, Team, Variable, delegate, handoff
+from changeover import AUTO, Agent, Team, Variable, delegate, handoff
 from changeover.documents.team_document import read_team, team_of
 from changeover.documents.tool_modules import ToolModules
 from changeover.documents.yaml_value import DocumentError
 from changeover.errors import MisconfiguredError
 from changeover.relay.declarations import Declaration
 from changeover.testing import ScriptedModel, calls, says
+from changeover.tools import HttpTool, Skill
 from changeover.union import read_rows
 from tests.documents import declared_functions as own
 
@@ -118,7 +119,7 @@ def test_faults_of_data_are_named_by_their_paths():
     [
         ("{url: 'https://x.org'}", "line 3, column 8: expected a tool with a type, and 'type' is missing"),
         ("{type: magic}", "column 15: expected internal or http_api or mcp_server or sql_function or handoff"),
-        ("{type: http_api, url: ftp://x, retrys: 3}", "'retrys' is not known here; did you mean 'retries'?"),
+        ("{type: http_api, url: 'https://x', retrys: 3}", "'retrys' is not known here; did you mean 'retries'?"),
         ("{type: http_api, url: 'ftp://x'}", "line 3, column 8: tool 'get' has url='ftp://x'"),
         (
             "{type: http_api, url: 'https://x.org', headers: {Authorization: Bearer sk-abcdefghijklmnop}}",
@@ -138,6 +139,17 @@ def test_a_wrong_tool_is_reported_where_it_stands(tool: str, fault: str):
         read_team(f"agents: {{a: {{tools: [get]}}}}\ntools:\n  get: {tool}\n", "t", MODULES)
     assert fault in str(raised.value)
     assert len(raised.value.faults) == 1  # the agent that names it is not to blame
+
+
+def test_a_wrong_key_does_not_hide_the_faults_of_a_tool():
+    text = "agents: {a: {}}\ntools:\n  get: {type: http_api, url: 'ftp://x', retrys: 3, auth: {bearer: {token: abc}}}\n"
+    with pytest.raises(DocumentError) as raised:
+        read_team(text, "t")
+    assert [fault.partition(": ")[0] for fault in raised.value.faults] == [
+        *["t, line 3, column 8"] * 2,
+        "t, line 3, column 41",
+    ]
+    assert all(words in str(raised.value) for words in ("'retrys'", "url='ftp://x'", "a literal token"))
 
 
 def test_skills_of_a_file_may_be_folders_and_those_of_rows_may_not():

@@ -6,17 +6,11 @@ from changeover import (
     AUTO,
     Agent,
     Approval,
-    Basic,
-    Bearer,
     Function,
-    HttpTool,
     Limits,
-    McpServer,
     Person,
     Recent,
     Reference,
-    Skill,
-    SqlFunction,
     Summary,
     Variable,
     delegate,
@@ -24,11 +18,14 @@ from changeover import (
     specialist,
     tool,
 )
+from changeover.bus import Emit, Schedule, Specialist, Subscription, Webhook
 from changeover.documents.team_document import read_team
 from changeover.guards import Rule, VariablesAre
 from changeover.protocol import Expects
 from changeover.routing import Routing
 from changeover.routing.experience import Learning
+from changeover.tools import Basic, Bearer, HttpTool, McpServer, Skill, SqlFunction
+from changeover.workflows import Retry, Workflow, WorkflowStep
 from tests.documents import declared_functions as own
 
 GOLDEN = Path(__file__).parent / "golden" / "team-0.1.0.yaml"
@@ -146,6 +143,60 @@ MEMBERS = [
     Function("notes", own.noted),
     Person("ana", name="Ana", description="Our lawyer"),
 ]
+DEPLOY = Workflow(
+    "deploy",
+    name="Deployment",
+    description="Tests, then deploys.",
+    output="steps.ship.text",
+    limits=Limits(max_turns=30),
+    steps=[
+        WorkflowStep(
+            "test",
+            agent="billing",
+            input="Test {inputs.version}",
+            context={"version": "inputs.version", "open": own.is_open},
+            for_each="inputs.services",
+            concurrency=5,
+        ),
+        WorkflowStep(
+            "ship",
+            function=own.noted,
+            after=["test"],
+            when="length(steps.test.output) > `0`",
+            retry=Retry(2, wait=5, factor=3),
+            timeout=60,
+            approval=Approval(roles=("manager",)),
+            on_rollback="ana",
+            name="Ship it",
+        ),
+        WorkflowStep("note", function="notes", after=["ship"], retry=1),
+    ],
+)
+SUBSCRIPTIONS = (
+    Subscription(
+        "security.*",
+        to=Specialist("refunds", task="Look: {data.summary}"),
+        where="data.severity >= `7`",
+        priority="urgent",
+    ),
+    Subscription("order.*", to="deploy", name="orders", tries=3, backoff=2.5, timeout=9, concurrency=2),
+    Subscription("order.paid", to="triage", task="Look at {data.order}", priority=3),
+    Subscription("*", to=Webhook("https://example.org/hook", secret="${HOOK}", allow_private=True, timeout=3)),
+    Subscription("tick", to=own.judge),
+)
+SCHEDULES = (
+    Schedule(
+        "weekly",
+        cron="0 7 * * 1",
+        timezone="Europe/Berlin",
+        start="triage",
+        task="Report.",
+        missed="skip",
+        priority="high",
+    ),
+    Schedule("nightly", cron="0 2 * * *", start="deploy", data={"version": "next"}),
+    Schedule("ticks", cron="* * * * *", start=Emit("tick", {"a": 1}, source="clock"), overlap="queue"),
+)
 MANAGER = Approval(expires=60, on_expiry="approve", roles=("manager",))
 SETTINGS = {
     "name": "shop",
@@ -178,6 +229,9 @@ SETTINGS = {
     "model_retries": 1,
     "tool_retries": 3,
     "store": "sqlite:///shop.db",
+    "workflows": (DEPLOY,),
+    "subscriptions": SUBSCRIPTIONS,
+    "schedules": SCHEDULES,
 }
 
 

@@ -5,22 +5,26 @@ import json
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
+from jsonschema import Draft202012Validator
 
-from changeover import Agent, Approval, Function, HttpTool, Member, Skill, Team, handoff, tool
+from changeover import Agent, Approval, Function, Member, Person, Team, handoff, tool
 from changeover.agent.roster import Roster, Seat
-from changeover.documents.team_document import read_team, split_team, team_of
+from changeover.documents.team_document import read_team, team_of
 from changeover.documents.team_export import TeamExport, export_team
+from changeover.documents.team_schema import team_schema
 from changeover.documents.tool_modules import ToolModules
 from changeover.documents.yaml_value import to_yaml
+from changeover.exchange import import_edits
 from changeover.guards import Deadlock
-from changeover.relay.declarations import Edit, Kind
+from changeover.relay.ports import World
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ScriptedModel
+from changeover.tools import HttpTool, Skill
 from tests.documents import declared_functions as own
-from tests.documents.random_teams import MEMBERS, SETTINGS
+from tests.documents.random_teams import AUTOMATION, IDS, MEMBERS, SETTINGS
 
 MODULES = ToolModules([own])
-ROWS: dict[str, Kind] = {"agents": "agent", "tools": "tool", "skills": "skill", "settings": "team"}
+SCHEMA = Draft202012Validator(team_schema())
 
 
 def seen(roster: Roster) -> dict[str, Any]:
@@ -28,53 +32,64 @@ def seen(roster: Roster) -> dict[str, Any]:
     return {id: (seat.agent, seat.definitions) if isinstance(seat, Seat) else seat for id, seat in roster.seats.items()}
 
 
+def settled(roster: Roster) -> tuple[Any, ...]:
+    """The settings that a roster holds."""
+    return roster.start, roster.limits, roster.leads, roster.judges
+
+
+async def imported(text: str, name: str) -> World:
+    """The team of a store that holds this document alone."""
+    team = Team(name=name, store=MemoryLog(), tool_modules=[own])
+    await team.declarations.write(import_edits(text, "team.yaml", []), by="ana")
+    world = await team.engine.world()
+    await team.close()
+    return world
+
+
 def exported(team: Team) -> TeamExport:
     return export_team(team.declared.members, vars(team.declared), MODULES)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(members=MEMBERS, options=SETTINGS)
-def test_any_team_survives_being_written_and_read(members: tuple[Member, ...], options: dict[str, Any]):
+def test_any_team_survives_being_written_and_read_and_an_import_into_an_empty_store(
+    members: tuple[Member, ...], options: dict[str, Any]
+):
     export = export_team(members, options, MODULES)
     assert export.left_out == ()
+    SCHEMA.validate(export.document)
+    text = to_yaml(export.document)
     for found in (
-        read_team(to_yaml(export.document), "team.yaml", MODULES),
+        read_team(text, "team.yaml", MODULES),
         read_team(json.dumps(export.document), "team.json", MODULES),
         team_of(export.document, "the store", MODULES),
     ):
         assert tuple(found.members) == members
         assert found.options == options
     before, again = Team(members, **options), Team(found.members, **found.options)
-    assert seen(again.roster) == seen(before.roster)
-    assert (again.roster.start, again.roster.limits) == (before.roster.start, before.roster.limits)
     assert exported(again) == export
+    of_store = asyncio.run(imported(text, options.get("name", "default"))).roster
+    for roster in (again.roster, of_store):
+        assert list(roster.seats) == list(before.roster.seats)
+        assert seen(roster) == seen(before.roster)
+        assert settled(roster) == settled(before.roster)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(members=MEMBERS, options=SETTINGS)
-def test_any_team_survives_an_export_and_an_import_into_an_empty_store(
-    members: tuple[Member, ...], options: dict[str, Any]
-):
-    text = to_yaml(export_team(members, options, MODULES).document)
-    edits = [Edit(ROWS[section], name, document) for section, name, document in split_team(text, "team.yaml")]
-
-    async def stored() -> Roster:
-        team = Team(name=options.get("name", "default"), store=MemoryLog(), tool_modules=[own])
-        await team.declarations.write(edits, by="ana")
-        world = await team.engine.world()
-        await team.close()
-        return world.roster
-
-    found = asyncio.run(stored())
-    before = Team(members, **options).roster
-    assert list(found.seats) == list(before.seats)
-    assert seen(found) == seen(before)
-    assert (found.start, found.limits, found.leads, found.judges) == (
-        before.start,
-        before.limits,
-        before.leads,
-        before.judges,
-    )
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(options=AUTOMATION)
+def test_any_workflows_subscriptions_and_schedules_survive_files_and_stores(options: dict[str, Any]):
+    members: list[Member] = [*(Agent(id) for id in IDS[:3]), Person(IDS[3]), Function(IDS[4], own.noted, goto=IDS[:2])]
+    export = export_team(members, options, MODULES)
+    assert export.left_out == ()
+    SCHEMA.validate(export.document)
+    assert {**read_team(to_yaml(export.document), "team.yaml", MODULES).options, "start": IDS[0]} == {
+        "start": IDS[0],
+        **{name: each for name, each in options.items() if each},
+    }
+    found = asyncio.run(imported(to_yaml({**export.document, "model": "offline"}), "default"))
+    assert tuple(found.roster.workflows.values()) == options["workflows"]
+    assert found.subscriptions == options.get("subscriptions", ())
+    assert found.schedules == options.get("schedules", ())
 
 
 def test_tools_that_share_a_name_stand_in_the_lists_of_their_agents():

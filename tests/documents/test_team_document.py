@@ -208,8 +208,9 @@ def test_agents_may_share_keys_by_a_merge():
         ("agents:\n - {id: a, tools: [look]}\n", "expected an import path, such as package.module:function"),
         (
             "agents:\n - {id: a, function: 'os:getcwd', tools: []}\n",
-            "a member with a function takes id, name and description",
+            "a member with a function takes id, name, description and goto",
         ),
+        ("agents:\n - {id: a, goto: [a]}\n", "line 2, column 4: only a member with a function has 'goto'"),
         (
             "agents:\n - {id: a, person: yes, handoffs: []}\n",
             "a person takes id, name and description, not 'handoffs'",

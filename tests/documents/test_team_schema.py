@@ -5,14 +5,9 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
 
-from changeover import Member
-from changeover.documents.team_export import export_team
 from changeover.documents.team_schema import definitions, team_schema
-from changeover.documents.tool_modules import ToolModules
-from tests.documents import declared_functions, test_team_document
-from tests.documents.random_teams import MEMBERS, SETTINGS
+from tests.documents import test_team_document
 from tests.documents.test_golden_document import GOLDEN
 
 SCHEMA = team_schema()
@@ -35,12 +30,6 @@ def test_the_schema_is_one():
 )
 def test_documents_that_can_be_read_fit(text: str):
     CHECK.validate(yaml.safe_load(text))
-
-
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(members=MEMBERS, options=SETTINGS)
-def test_every_team_that_is_written_fits(members: tuple[Member, ...], options: dict[str, Any]):
-    CHECK.validate(export_team(members, options, ToolModules([declared_functions])).document)
 
 
 @pytest.mark.parametrize(

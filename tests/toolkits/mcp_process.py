@@ -1,14 +1,15 @@
 """The MCP server of the tests as a process of its own, reached by HTTP."""
 
+import atexit
 import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[2]
 SHOP = [sys.executable, "-m", "tests.toolkits.mcp_shop"]
@@ -50,7 +51,9 @@ KEPT: list[subprocess.Popen[bytes]] = []
 @cache
 def shared_shop() -> tuple[str, Path]:
     """The address of a server that is started once, and the file that holds its refunds."""
-    log = Path(tempfile.mkdtemp(prefix="changeover-mcp-"), "refunds")
+    home = TemporaryDirectory(prefix="changeover-mcp-")
+    atexit.register(home.cleanup)
+    log = Path(home.name, "refunds")
     log.touch()
     process, url = serve_http(str(log))
     KEPT.append(process)

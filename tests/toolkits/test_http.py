@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, ApiKey, Basic, Bearer, HttpTool, Team, Variable
+from changeover import Agent, Team, Variable
 from changeover.errors import MisconfiguredError
 from changeover.messages import File
 from changeover.models.files import attached
@@ -14,6 +14,7 @@ from changeover.relay.ports import ToolOutcome
 from changeover.testing import ScriptedModel
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.toolkit import AgentToolkit
+from changeover.tools import ApiKey, Basic, Bearer, HttpTool
 from changeover.tools.run_context import current_trace
 from tests.toolkits.function_call import CONTEXT
 from tests.toolkits.http_server import PNG, Seen, Server, serving

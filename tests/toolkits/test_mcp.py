@@ -9,23 +9,28 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from changeover import Agent, Approve, McpServer, Team
+from changeover import Agent, Approve, Team
 from changeover.agent.roster import Seat
 from changeover.errors import MisconfiguredError
 from changeover.messages import File, Message, ToolResult
 from changeover.models.files import attached
+from changeover.relay.declarations import Edit
 from changeover.relay.events import CallRefused, ToolFinished
 from changeover.relay.ports import ToolOutcome
 from changeover.stream import Recorded
 from changeover.testing import Reply, ScriptedModel, calls, says
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.toolkit import AgentToolkit
+from changeover.tools import McpServer
 from changeover.tools.run_context import current_trace
 from changeover.tools.tool import ToolDefinition
+from tests.databases import empty_file
 from tests.toolkits.function_call import CONTEXT
 from tests.toolkits.mcp_process import ROOT, SHOP, end, is_alive, serve_http, shared_shop
 from tests.toolkits.mcp_shop import PNG
@@ -51,8 +56,8 @@ class Shop:
             options = {"command": SHOP, "env": env, "cwd": str(ROOT), **options}
         self.connections = Connections(attached)
         self.changes: list[int] = []
-        server = McpServer("shop", connect_timeout=60, **options)
-        self.toolkit = AgentToolkit([server], backoff=0.001, connections=self.connections)
+        self.declared = McpServer("shop", connect_timeout=60, **options)
+        self.toolkit = AgentToolkit([self.declared], backoff=0.001, connections=self.connections)
         assert self.toolkit.faults == []
 
     async def open(self) -> None:
@@ -131,6 +136,12 @@ async def test_a_flood_is_cut(shop: Shop):
 async def test_calls_at_once_get_their_own_answers(shop: Shop):
     outcomes = await asyncio.gather(*(shop.call("shop_find_order", {"number": n}) for n in range(20)))
     assert [json.loads(outcome.text)["number"] for outcome in outcomes] == list(range(20))
+
+
+async def test_agents_share_the_process_of_their_server(shop: Shop):
+    others = AgentToolkit([replace(shop.declared)], connections=shop.connections)
+    outcome = await others.call("shop_whoami", {}, CONTEXT)
+    assert int(json.loads(outcome.text)["pid"]) == await shop.pid()
 
 
 async def test_changed_tools_are_listed_again_and_a_withdrawn_one_is_told(shop: Shop):
@@ -292,6 +303,33 @@ async def test_a_tool_that_appears_while_the_model_replies_is_called_under_the_o
     end(process)
     assert [event.text for event in results] == ["extra", "extra"]
     assert offered == [False, True, True]
+
+
+async def test_a_server_that_only_an_old_edition_declares_serves_its_runs_and_ends_with_them(tmp_path: Path):
+    store = f"sqlite:///{empty_file(tmp_path / 'store.db')}"
+    shop = {"type": "mcp_server", "command": SHOP, "cwd": str(ROOT), "approval": True, "connect_timeout": 60}
+
+    def play(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefinition]) -> Reply:
+        return says("Done.") if agent == "desk" or texts_of(messages) else calls(("shop_whoami", {}))
+
+    def opened() -> Team:
+        return Team([Agent("desk")], model=ScriptedModel(play), store=store)
+
+    async with opened() as first:
+        await first.declarations.write([Edit("tool", "shop", shop), Edit("agent", "solo", {"tools": ["shop"]})])
+        waiting = await first.run("who?", agent="solo", conversation="c")
+        await first.declarations.set_state("tool", "shop", "removed")
+    async with opened() as team:
+        await team.run("hello", agent="desk")
+        await team.decide(waiting.pending[0].id, Approve(), by="ana")
+        await team.resume("c")
+        [done] = [each.event for each in await team.history("c") if isinstance(each.event, ToolFinished)]
+        assert done.ok, done.text
+        pid = int(json.loads(done.text)["pid"])
+        assert is_alive(pid)
+        await team.declarations.put("agent", "solo", {"instructions": "Other ones."})
+        await team.run("hello", agent="desk")
+        assert not is_alive(pid)
 
 
 async def test_a_member_that_joins_later_brings_its_server():

@@ -8,11 +8,11 @@ from typing import Any
 import httpcore2
 import pytest
 
-from changeover import HttpTool
 from changeover.toolkits import network
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.network import CheckedBackend, ForbiddenAddress, is_public
 from changeover.toolkits.toolkit import AgentToolkit
+from changeover.tools import HttpTool
 from tests.toolkits.function_call import CONTEXT
 from tests.toolkits.http_server import serving
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from changeover import Agent, ApiKey, Basic, Bearer, HttpTool, McpServer, SqlFunction, Team
+from changeover import Agent, Team
 from changeover.errors import ChangeoverError
 from changeover.testing import ScriptedModel, calls, says
+from changeover.tools import ApiKey, Basic, Bearer, HttpTool, McpServer, SqlFunction
 from tests.databases import drop_schema, empty_file, fresh_schema
 from tests.toolkits.http_server import serving
 from tests.toolkits.mcp_process import ROOT, SHOP

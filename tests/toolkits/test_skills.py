@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Skill, Team
+from changeover import Agent, Team
 from changeover.errors import MisconfiguredError
 from changeover.messages import File
 from changeover.models.files import attached
 from changeover.testing import ScriptedModel
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.toolkit import AgentToolkit
+from changeover.tools import Skill
 from tests.toolkits.function_call import CONTEXT
 from tests.toolkits.http_server import PNG
 

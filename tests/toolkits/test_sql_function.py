@@ -8,13 +8,15 @@ from typing import Any
 import psycopg
 import pytest
 
-from changeover import Agent, Bearer, SqlFunction, Team, Variable
+from changeover import Agent, Team, Variable
 from changeover.errors import MisconfiguredError
 from changeover.relay.ports import ToolOutcome
 from changeover.testing import ScriptedModel
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.toolkit import AgentToolkit
+from changeover.tools import Bearer, SqlFunction
 from tests.databases import drop_schema, fresh_schema
+from tests.public_api import soon
 from tests.toolkits.function_call import CONTEXT
 from tests.toolkits.http_server import serving
 
@@ -39,6 +41,10 @@ CREATE FUNCTION echo_texts(given text[]) RETURNS text[] LANGUAGE sql AS 'SELECT 
 CREATE FUNCTION find_orders(first int DEFAULT 1, last int DEFAULT 100) RETURNS SETOF orders LANGUAGE sql STABLE
   AS 'SELECT * FROM orders WHERE id BETWEEN first AND last ORDER BY id';
 CREATE FUNCTION add_order(id int) RETURNS void LANGUAGE sql AS 'INSERT INTO orders VALUES (id, ''new'')';
+CREATE FUNCTION backend() RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid()';
+CREATE FUNCTION settle() RETURNS text LANGUAGE sql AS 'SELECT set_config(''shop.customer'', ''ana'', false)';
+CREATE FUNCTION settled() RETURNS text LANGUAGE sql
+  AS 'SELECT coalesce(current_setting(''shop.customer'', true), '''')';
 CREATE FUNCTION dawdle() RETURNS text LANGUAGE sql AS 'SELECT pg_sleep(30)::text';
 CREATE FUNCTION complain() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no such customer'
   USING DETAIL = 'customer 7', HINT = 'ask for the number'; END $$;
@@ -165,6 +171,32 @@ async def test_an_error_of_the_function_is_told_in_its_words(connections: Connec
 
 async def test_the_function_can_read_the_idempotency_key(connections: Connections):
     assert json.loads((await call(connections, "the_key")).text) == CONTEXT.idempotency_key
+
+
+async def test_calls_share_a_connection_that_keeps_nothing_of_the_call_before(connections: Connections, database: str):
+    async def backend() -> int:
+        return int((await call(connections, "backend")).text)
+
+    first = await backend()
+    assert (await call(connections, "settle", read_only=False)).ok
+    assert (await call(connections, "settled")).text == '""'
+    assert await backend() == first
+    assert not (await call(connections, "add_order", {"id": 9}, parameters=[Variable("id", "integer")])).ok
+    second = await backend()  # a connection on which a call failed is not used again
+    assert second != first
+    with psycopg.connect(database) as other:
+        other.execute("SELECT pg_terminate_backend(%s)", (second,))
+    third = await backend()  # the server ended the connection between two calls
+    assert third not in (first, second)
+    pids = {third, *await asyncio.gather(*(backend() for _ in range(6)))}
+    await connections.close()
+    with psycopg.connect(database, autocommit=True) as other:
+        left = "SELECT pid FROM pg_stat_activity WHERE pid = ANY(%s)"
+
+        async def gone() -> bool:
+            return not other.execute(left, ([*pids],)).fetchall()
+
+        assert await soon(gone, 10.0)
 
 
 async def test_a_function_that_is_not_there_is_named(connections: Connections):

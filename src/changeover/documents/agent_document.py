@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from changeover.agent.agent import AUTO, Agent, Function, Member, Person
 from changeover.agent.handoff import Delegate, Handoff
+from changeover.agent.team_faults import member_faults
 from changeover.documents.handoff_document import STRATEGY, VARIABLES, WAY
 from changeover.documents.record import Field, Record
 from changeover.documents.shape import (
@@ -63,9 +65,11 @@ SKILL = Record(
 
 def read_skill(name: str, value: YamlValue, scope: Scope) -> Skill:
     """The skill that stands under this name."""
-    skill = Skill(name, **SKILL.values(value, scope))
-    value.check(f"skill {name!r} {fault}" for fault in skill.faults())
-    return skill
+
+    def faults(skill: Skill) -> Iterator[str]:
+        yield from (f"skill {name!r} {fault}" for fault in skill.faults())
+
+    return SKILL.made(value, scope, lambda given: Skill(name, **given), faults)
 
 
 def write_skill(skill: Any, scope: Scope) -> dict[str, Any]:
@@ -186,6 +190,7 @@ MEMBER = Record(
         "description": Field(TEXT, "What it is for; the models of other agents read it."),
         "person": Field(FLAG, "True for a human being, whose tasks wait in an inbox."),
         "function": Field(FUNCTION, "The Python function that this member is."),
+        "goto": Field(TEXTS, "With a function: the ids of the members to which its Commands may lead."),
         "instructions": Field(TEXT_OR_FUNCTION, "The system prompt."),
         "model": Field(MODEL, "The name of a model, or a list of names, each the fallback of the one before."),
         "tools": Field(
@@ -214,22 +219,32 @@ MEMBER = Record(
 )
 LISTED = MEMBER.named("id", OWN_ID)
 """A member in a list, as older documents have it."""
-AGENT = MEMBER.without("person", "function")
+AGENT = MEMBER.without("person", "function", "goto")
 PLAIN = Record("a person or a function", {key: MEMBER.fields[key] for key in ("name", "description")})
 
 
 def read_member(id: str, value: YamlValue, scope: Scope) -> Member:
     """The Agent, Function or Person that stands under this id; in a list it has the id in it."""
-    found = (MEMBER if id else LISTED).values(value, scope)
+
+    def faults(member: Member) -> Iterator[str]:
+        yield from (f"agent {member.id!r} {fault}" for fault in member_faults(member, scope.ids, True))
+
+    return (MEMBER if id else LISTED).made(value, scope, lambda given: _member(id, given, value), faults)
+
+
+def _member(id: str, found: dict[str, Any], value: YamlValue) -> Member:
     id = found.pop("id", id)
     is_person = found.pop("person", False)
     if not is_person and "function" not in found:
+        if "goto" in found:
+            raise value.error("only a member with a function has 'goto'; an agent has 'handoffs'")
         return Agent(id, **_sorted(found, value))
     if is_person and "function" in found:
         raise value.error("a member is a person or has a function, and not both")
-    if extra := found.keys() - {"function", "name", "description"}:
-        kind = "a person" if is_person else "a member with a function"
-        raise value.error(f"{kind} takes id, name and description, not {min(extra)!r}")
+    if extra := found.keys() - {"function", "name", "description"} - (set() if is_person else {"goto"}):
+        known = "a person takes id, name and description"
+        known = known if is_person else "a member with a function takes id, name, description and goto"
+        raise value.error(f"{known}, not {min(extra)!r}")
     return Person(id, **found) if is_person else Function(id, found.pop("function"), **found)
 
 
@@ -254,4 +269,5 @@ def write_member(member: Member, scope: Scope) -> dict[str, Any]:
     plain = PLAIN.document(member, Person(""), scope)
     if isinstance(member, Person):
         return {"person": True, **plain}
-    return {"function": FUNCTION.write(member.fn, scope), **plain}
+    leads = {"goto": TEXTS.write(member.goto, scope)} if member.goto else {}
+    return {"function": FUNCTION.write(member.fn, scope), **plain, **leads}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
-from changeover.bus.schedule import Emit, Missed, Overlap, Schedule
-from changeover.bus.subscription import Specialist, Subscription, Webhook
+from changeover.bus.schedule import Emit, Missed, Overlap, Schedule, schedule_faults
+from changeover.bus.subscription import Specialist, Subscription, Webhook, subscription_faults
 from changeover.documents.record import Field, Record
 from changeover.documents.shape import (
     COUNT,
@@ -141,5 +142,17 @@ SCHEDULE_RECORD = Record(
     },
     ("name", "cron", "start"),
 )
-SUBSCRIPTIONS = list_of(SUBSCRIPTION_RECORD.shape(Subscription), "a list of subscriptions")
-SCHEDULES = list_of(SCHEDULE_RECORD.shape(Schedule), "a list of schedules")
+
+
+def _subscription_faults(declared: Subscription, before: Sequence[Subscription], scope: Scope) -> list[str]:
+    namesakes = [each for each in before if each.id == declared.id]
+    return subscription_faults([*namesakes, declared], [*scope.ids, *scope.workflows])
+
+
+def _schedule_faults(declared: Schedule, before: Sequence[Schedule], scope: Scope) -> list[str]:
+    namesakes = [each for each in before if each.name == declared.name]
+    return schedule_faults([*namesakes, declared], [*scope.ids, *scope.workflows])
+
+
+SUBSCRIPTIONS = list_of(SUBSCRIPTION_RECORD.shape(Subscription), "a list of subscriptions", _subscription_faults)
+SCHEDULES = list_of(SCHEDULE_RECORD.shape(Schedule), "a list of schedules", _schedule_faults)

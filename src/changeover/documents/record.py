@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 from changeover.documents.shape import OMITTED, Inexpressible, Scope, Shape, closed
-from changeover.documents.yaml_value import Reader, YamlValue
+from changeover.documents.yaml_value import DocumentError, Reader, YamlValue, joined, read_each
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,27 @@ class Record:
         readers = {key: _reader(field, scope) for key, field in self.fields.items()}
         found = value.mapping(self.expected, readers, self.needed)
         return {self.parameter(key): each for key, each in found.items()}
+
+    def made(
+        self,
+        value: YamlValue,
+        scope: Scope,
+        make: Callable[[dict[str, Any]], T],
+        faults: Callable[[T], Iterable[str | DocumentError]],
+    ) -> T:
+        """What `make` builds of the values of a mapping. Wrong keys and the faults of what was built are reported
+        together, unless a value is missing or cannot be read."""
+        found, wrong = value.look(self.expected, self.fields, self.needed)
+        readers = {self.parameter(key): partial(_reader(self.fields[key], scope), each) for key, each in found.items()}
+        values, unread = read_each(readers)
+        if unread or any(key not in found for key in self.needed):
+            raise joined([*wrong, *unread])
+        try:
+            built = make(values)
+        except DocumentError as error:
+            raise joined([*wrong, error]) from error
+        value.check(faults(built), wrong)
+        return built
 
     def document(self, declared: Any, blank: Any, scope: Scope) -> dict[str, Any]:
         """The mapping of a declaration; what is as in `blank`, which has only the needed values, is left out."""
@@ -77,8 +100,10 @@ class Record:
                 raise Inexpressible(f"a document cannot hold a value of type {type(declared).__name__} here")
             return self.document(declared, blank, scope)
 
-        shape = Shape(lambda value, scope: make(**self.values(value, scope)), write, self.schema)
-        return shape.needing(faults) if faults else shape
+        def read(value: YamlValue, scope: Scope) -> Any:
+            return self.made(value, scope, lambda given: make(**given), faults or (lambda made: ()))
+
+        return Shape(read, write, self.schema)
 
 
 def _reader(field: Field, scope: Scope) -> Reader:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 from changeover.documents.agent_document import MODEL
@@ -28,7 +30,9 @@ from changeover.documents.shape import (
 from changeover.documents.yaml_value import YamlValue
 from changeover.facts import NoTakers
 from changeover.guards.limits import TIERS, Limits
-from changeover.guards.rules import Rule, VariablesAre
+from changeover.guards.rules import Rule, VariablesAre, rule_faults
+from changeover.handoffs.briefing import briefing_faults
+from changeover.handoffs.strategies import strategy_faults
 from changeover.routing.experience import Learning
 from changeover.routing.load import WhenBusy
 from changeover.routing.routing import Routing
@@ -58,13 +62,14 @@ TIERED = Record(
 
 def _read_limits(value: YamlValue, scope: Scope) -> Limits:
     """Limits by figures, by a tier, or by a tier whose figures are partly overridden."""
-    given = TIERED.values(value, scope)
-    tier, judge = given.pop("tier", None), given.pop("judge", False)
-    if judge and tier != "auto":
-        raise value.error("'judge' goes with 'tier: auto'")
-    limits = Limits.tier(tier, judge=judge, **given) if tier else Limits(**given)
-    value.check(limits.faults())
-    return limits
+
+    def make(given: dict[str, Any]) -> Limits:
+        tier, judge = given.pop("tier", None), given.pop("judge", False)
+        if judge and tier != "auto":
+            raise value.error("'judge' goes with 'tier: auto'")
+        return Limits.tier(tier, judge=judge, **given) if tier else Limits(**given)
+
+    return TIERED.made(value, scope, make, Limits.faults)
 
 
 def _write_limits(limits: Limits, scope: Scope) -> dict[str, Any]:
@@ -125,6 +130,13 @@ RULE_RECORD = Record(
     ("if",),
 )
 RULE = RULE_RECORD.shape(Rule)
+
+
+def _rule_faults(rule: Rule, before: Sequence[Rule], scope: Scope) -> list[str]:
+    return rule_faults([*before, rule], scope.ids)
+
+
+RULES = list_of(RULE, "a list of rules", _rule_faults)
 LEARNING_RECORD = Record(
     "how much outcomes count",
     {
@@ -149,6 +161,10 @@ ROUTING_RECORD = Record(
 )
 ROUTING = ROUTING_RECORD.shape(Routing, Routing.faults)
 
+RETRIES = replace(
+    WHOLE.needing(lambda number: [f"expected 0 or more, found {number}"] if number < 0 else []),
+    schema={"type": "integer", "minimum": 0},
+)
 LIMITS = Shape(_read_limits, _write_limits, TIERED.schema)
 
 SETTINGS = Record(
@@ -158,17 +174,20 @@ SETTINGS = Record(
         "start": Field(ID, "The agent that gets the first message; by default the first one."),
         "model": Field(MODEL, "The model of agents that name none."),
         "helper_model": Field(MODEL, "The model that sums up, and judges."),
-        "strategy": Field(STRATEGY, "How much of a conversation receivers see."),
-        "briefing": Field(TEXT_OR_FUNCTION, "The template with which handoffs are introduced."),
+        "strategy": Field(STRATEGY.needing(strategy_faults), "How much of a conversation receivers see."),
+        "briefing": Field(
+            TEXT_OR_FUNCTION.needing(briefing_faults), "The template with which handoffs are introduced."
+        ),
         "limits": Field(LIMITS, "The limits of a run."),
-        "rules": Field(list_of(RULE, "a list of rules"), "When conversations go to an agent, end, or are refused."),
+        "rules": Field(RULES, "When conversations go to an agent, end, or are refused."),
         "routing": Field(ROUTING, "How agents are found for tasks."),
         "handoffs_enabled": Field(ENABLED, "True, false, or the share of conversations; also by agent."),
         "fallback": Field(FLAG, "True if the sender goes on alone when a handoff cannot be made."),
         "subscriptions": Field(SUBSCRIPTIONS, "Which events of the bus start what."),
         "schedules": Field(SCHEDULES, "What starts at times."),
-        "model_retries": Field(WHOLE, "How often a call of a model that fails is tried again."),
-        "tool_retries": Field(WHOLE, "How often a call of a tool that fails is tried again."),
+        "keep_events": Field(SECONDS, "Seconds for which events are kept once all subscribers handled them."),
+        "model_retries": Field(RETRIES, "How often a call of a model that fails is tried again."),
+        "tool_retries": Field(RETRIES, "How often a call of a tool that fails is tried again."),
     },
 )
 STORE = Record("a store", {"store": Field(TEXT, "The address of the store; only in a file.")})

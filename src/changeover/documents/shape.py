@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ class Scope:
     tools: dict[str, Any] = field(default_factory=dict)
     """The declared tools and handoffs that agents name."""
     skills: dict[str, Any] = field(default_factory=dict)
+    workflows: Sequence[str] = ()
+    """The ids of workflows that subscriptions and schedules name."""
     left_out: list[str] = field(default_factory=list)
     """What cannot be written, each with its place and the reason."""
     place: str = ""
@@ -92,12 +95,11 @@ class Shape:
     write: Callable[[Any, Scope], Any]
     schema: Mapping[str, Any]
 
-    def needing(self, faults: Callable[[Any], Sequence[str]]) -> Shape:
+    def needing(self, faults: Callable[[Any], Iterable[str]]) -> Shape:
         """The same shape, whose values must have no faults."""
 
         def read(value: YamlValue, scope: Scope) -> Any:
-            found = self.read(value, scope)
-            value.check(faults(found))
+            value.check(faults(found := self.read(value, scope)))
             return found
 
         return replace(self, read=read)
@@ -171,7 +173,11 @@ def optional(shape: Shape) -> Shape:
     )
 
 
-def list_of(shape: Shape, expected: str) -> Shape:
+Check = Callable[[Any, Sequence[Any], Scope], Iterable[str]]
+"""What is wrong with a value of a list; it gets those before it that have no faults."""
+
+
+def list_of(shape: Shape, expected: str, check: Check = lambda value, before, scope: ()) -> Shape:
     """A list of such values."""
 
     def write(values: Any, scope: Scope) -> list[Any]:
@@ -181,7 +187,15 @@ def list_of(shape: Shape, expected: str) -> Shape:
         return [each for each in found if each is not OMITTED]
 
     def read(value: YamlValue, scope: Scope) -> tuple[Any, ...]:
-        return tuple(value.each(lambda item: shape.read(item, scope), expected))
+        sound: list[Any] = []
+
+        def one(item: YamlValue) -> Any:
+            found = shape.read(item, scope)
+            item.check(check(found, sound, scope))
+            sound.append(found)
+            return found
+
+        return tuple(value.each(one, expected))
 
     return Shape(read, write, {"type": "array", "items": shape.schema})
 
@@ -225,7 +239,9 @@ FUNCTION = Shape(
 
 def _read_id(value: YamlValue, scope: Scope) -> str:
     if (id := value.text()) not in scope.ids:
-        raise value.error(f"expected the id of an agent ({', '.join(scope.ids)}), found {id!r}")
+        close = get_close_matches(id, scope.ids, 1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        raise value.error(f"expected the id of an agent ({', '.join(scope.ids)}), found {id!r}{meant}")
     return id
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from changeover.agent.agent import Agent, Member
-from changeover.agent.team_faults import member_faults
 from changeover.documents.agent_document import ABSENT, read_member, read_skill, tool_name
 from changeover.documents.settings_document import SETTINGS, STORE
 from changeover.documents.shape import Importer, Scope, no_imports
@@ -19,12 +18,20 @@ from changeover.documents.yaml_value import DocumentError, YamlValue, as_yaml, j
 from changeover.handoffs.json_value import json_copy
 from changeover.ids import DEFAULT_TEAM
 from changeover.tools.skill import Skill
+from changeover.workflows.workflow import Workflow
 
 Kind = Literal["agents", "tools", "skills", "workflows"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """The parts of a team that stand under names of their own."""
-READERS: dict[str, Any] = {"tools": read_tool, "skills": read_skill, "workflows": read_workflow}
-"""What reads one document of a section, beside agents."""
+READERS: dict[str, Any] = {
+    "agents": read_member,
+    "tools": read_tool,
+    "skills": read_skill,
+    "workflows": read_workflow,
+}
+"""What reads one document of a section."""
+Named = Member | Workflow
+"""What stands in code under an id that a document may name."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +48,14 @@ def read_team(
     source: str,
     importer: Importer = no_imports,
     folder: Path | None = None,
-    beside: Sequence[Member] | None = None,
+    beside: Sequence[Named] | None = None,
 ) -> TeamDocument:
     """Read a team from YAML or JSON.
 
     `source` names the document in errors. `importer` loads the Python objects that it names, such as tools; without
     one, naming an object is an error. `folder` is where the paths of skills begin; without one, a path is an error.
-    A document `beside` members of code may name them, and need not have agents. Raises one DocumentError with all
-    faults, each with its line and column.
+    A document `beside` members and workflows of code may name them, and need not have agents. Raises one
+    DocumentError with all faults, each with its line and column.
     """
     scope = Scope(importer, folder=folder)
     return _read(parse_yaml(text, source), scope, beside or (), None if beside is None else {})
@@ -58,14 +65,14 @@ def team_of(
     data: Mapping[str, Any],
     source: str,
     importer: Importer = no_imports,
-    beside: Sequence[Member] = (),
+    beside: Sequence[Named] = (),
     absent: Mapping[str, Collection[str]] | None = None,
 ) -> TeamDocument:
     """The team that a document describes which is there as JSON, such as the rows of a store.
 
-    It may name the members `beside` it, and their tools and skills, which win over those of the same name in the
-    document. Tools and skills that are `absent` may be named too, and agents do not get them. It need not have agents.
-    Raises one DocumentError with all faults, each with its path.
+    It may name the members and workflows `beside` it. The tools and skills of members win over those of the same name
+    in the document. Tools and skills that are `absent` may be named too, and agents do not get them. It need not have
+    agents. Raises one DocumentError with all faults, each with its path.
     """
     return _read(as_yaml(json_copy(data), source), Scope(importer), beside, absent or {})
 
@@ -79,8 +86,6 @@ def read_one(section: str, name: str, text: str, source: str, scope: Scope) -> d
     value = parse_yaml(text, source)
     if section == "settings":
         SETTINGS.without("name").values(value, scope)
-    elif section == "agents":
-        _Reading(scope, []).member(name, value)
     else:
         READERS[section](name, value, scope)
     document: dict[str, Any] = json_copy(value.raw())
@@ -90,7 +95,7 @@ def read_one(section: str, name: str, text: str, source: str, scope: Scope) -> d
 def scope_of(
     data: Mapping[str, Any],
     importer: Importer = no_imports,
-    beside: Sequence[Member] = (),
+    beside: Sequence[Named] = (),
     absent: Mapping[str, Collection[str]] | None = None,
 ) -> Scope:
     """What a further declaration beside these may name. What cannot be read of them is known by its name."""
@@ -115,7 +120,7 @@ def split_team(text: str, source: str) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def _read(
-    document: YamlValue, scope: Scope, beside: Sequence[Member], absent: Mapping[str, Collection[str]] | None
+    document: YamlValue, scope: Scope, beside: Sequence[Named], absent: Mapping[str, Collection[str]] | None
 ) -> TeamDocument:
     """The team of a document, which need not have agents if `absent` is given."""
     faults: list[DocumentError] = []
@@ -123,7 +128,7 @@ def _read(
     sections, members = _members_of(document, scope, faults, beside, absent)
     reading = _Reading(scope, faults)
     workflows = reading.named(sections.pop("workflows", None), "workflows", read_workflow)
-    found = [reading.attempt(partial(reading.member, id, value)) for id, value in members]
+    found = [reading.attempt(partial(read_member, id, value, scope)) for id, value in members]
     options = {key: reading.attempt(partial(settings[key].shape.read, value, scope)) for key, value in sections.items()}
     if faults:
         raise joined(faults)
@@ -134,7 +139,7 @@ def _members_of(
     document: YamlValue,
     scope: Scope,
     faults: list[DocumentError],
-    beside: Sequence[Member],
+    beside: Sequence[Named],
     absent: Mapping[str, Collection[str]] | None,
 ) -> tuple[dict[str, YamlValue], list[tuple[str, YamlValue]]]:
     """Settings and members, both unread, of a document whose ids, tools and skills go into the scope."""
@@ -147,6 +152,8 @@ def _members_of(
     gone = {kind: dict.fromkeys((absent or {}).get(kind, ()), ABSENT) for kind in KINDS}
     skills = reading.named(sections.pop("skills", None), "skills", read_skill)
     scope.skills = {**skills, **gone["skills"], **_skills(beside)}
+    flows = [each.id for each in beside if isinstance(each, Workflow)]
+    scope.workflows = [*flows, *reading.names(sections.get("workflows")), *gone["workflows"]]
     tools = reading.named(sections.pop("tools", None), "tools", read_tool)
     scope.tools = {**tools, **gone["tools"], **_tools(beside)}
     return sections, members
@@ -166,26 +173,24 @@ class _Reading:
             self._faults.append(error)
             return ABSENT
 
-    def members(self, section: YamlValue | None, beside: Sequence[Member], needed: bool) -> list[tuple[str, YamlValue]]:
+    def members(self, section: YamlValue | None, beside: Sequence[Named], needed: bool) -> list[tuple[str, YamlValue]]:
         """The members by id, which is empty in a list. The ids come first: references to them are checked."""
         listed = [] if section is None else self.attempt(partial(_listed, section, needed))
         members: list[tuple[str, YamlValue]] = [] if listed is ABSENT else listed
         own = [id or self.attempt(partial(value.peek, "id")) for id, value in members]
-        ids = [*(member.id for member in beside), *(id for id in own if isinstance(id, str))]
-        self._scope.ids = list(dict.fromkeys(ids))
+        known = [each.id for each in beside if not isinstance(each, Workflow)]
+        self._scope.ids = list(dict.fromkeys([*known, *(id for id in own if isinstance(id, str))]))
         return members
+
+    def names(self, section: YamlValue | None) -> list[str]:
+        """The names in a section that is read later, with its faults."""
+        return [*section.raw()] if section is not None and section.is_mapping() else []
 
     def named(self, section: YamlValue | None, what: str, read: Any) -> dict[str, Any]:
         """What stands in a section under names; ABSENT in place of what cannot be read."""
         entries = {} if section is None else self.attempt(partial(section.by_name, f"a mapping of names to {what}"))
         found = {} if entries is ABSENT else entries
         return {name: self.attempt(partial(read, name, value, self._scope)) for name, value in found.items()}
-
-    def member(self, id: str, value: YamlValue) -> Member:
-        """One member without faults."""
-        member = read_member(id, value, self._scope)
-        value.check(f"agent {member.id!r} {fault}" for fault in member_faults(member, self._scope.ids, True))
-        return member
 
 
 def _listed(section: YamlValue, needed: bool) -> list[tuple[str, YamlValue]]:
@@ -198,12 +203,12 @@ def _listed(section: YamlValue, needed: bool) -> list[tuple[str, YamlValue]]:
     return members
 
 
-def _tools(members: Sequence[Member]) -> dict[str, Any]:
+def _tools(members: Sequence[Named]) -> dict[str, Any]:
     """The tools of these members, by name."""
     return {tool_name(tool): tool for member in members if isinstance(member, Agent) for tool in member.tools}
 
 
-def _skills(members: Sequence[Member]) -> dict[str, Skill]:
+def _skills(members: Sequence[Named]) -> dict[str, Skill]:
     """The skills of these members that are no folders, by name."""
     agents = [member for member in members if isinstance(member, Agent)]
     return {skill.name: skill for agent in agents for skill in agent.skills if isinstance(skill, Skill)}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from changeover.agent.agent import Agent, Member
+from changeover.bus.delivery import KEPT
 from changeover.documents.agent_document import write_member, write_skill
 from changeover.documents.settings_document import SETTINGS
 from changeover.documents.shape import OMITTED, Inexpressible, Scope, Shape
@@ -25,6 +26,7 @@ DEFAULTS: Mapping[str, Any] = {
     "rules": (),
     "subscriptions": (),
     "schedules": (),
+    "keep_events": KEPT,
 }
 """The settings of a team that need not be written; any other is left out if it is None."""
 IN_CODE = ("guards", "hooks", "engine", "ask", "clock", "experiments")

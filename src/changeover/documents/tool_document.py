@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,9 +76,11 @@ class ToolType:
 
     def read(self, name: str, value: YamlValue, scope: Scope) -> Any:
         """The declaration of a tool with this name."""
-        declared = self.declare(name, **self.record.values(value.without("type"), scope))
-        value.check(f"tool {name!r} {fault}" for fault in declared.faults())
-        return declared
+
+        def faults(declared: Any) -> Iterator[str]:
+            yield from (f"tool {name!r} {fault}" for fault in declared.faults())
+
+        return self.record.made(value.without("type"), scope, lambda given: self.declare(name, **given), faults)
 
     def write(self, declared: Any, scope: Scope) -> dict[str, Any]:
         """The mapping of a declaration, without its name."""
@@ -90,10 +92,14 @@ class InternalType(ToolType):
     """A Python function of a listed module."""
 
     def read(self, name: str, value: YamlValue, scope: Scope) -> Tool:
-        found = self.record.values(value.without("type"), scope)
-        declared = replace(as_tool(found.pop("function")), name=name, **found)
-        value.check(f"tool {name!r} {fault}" for fault in declared.option_faults())
-        return declared
+
+        def make(given: dict[str, Any]) -> Tool:
+            return replace(as_tool(given.pop("function")), name=name, **given)
+
+        def faults(declared: Tool) -> Iterator[str]:
+            yield from (f"tool {name!r} {fault}" for fault in declared.option_faults())
+
+        return self.record.made(value.without("type"), scope, make, faults)
 
     def write(self, declared: Tool, scope: Scope) -> dict[str, Any]:
         path = FUNCTION.write(declared.function, scope)

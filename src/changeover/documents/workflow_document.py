@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from changeover.documents.handoff_document import APPROVAL
@@ -23,9 +25,9 @@ from changeover.documents.shape import (
     list_of,
     map_of,
 )
-from changeover.documents.yaml_value import YamlValue
+from changeover.documents.yaml_value import DocumentError, YamlValue
 from changeover.workflows.workflow import Retry, Workflow, WorkflowStep
-from changeover.workflows.workflow_faults import workflow_faults
+from changeover.workflows.workflow_faults import faults_by_step
 
 RETRY_RECORD = Record(
     "a mapping with times",
@@ -48,13 +50,15 @@ def _write_retry(value: Any, scope: Scope) -> Any:
 
 
 RETRY = Shape(_read_retry, _write_retry, {"anyOf": [WHOLE.schema, _RETRY.schema]})
+MEMBER = replace(TEXT, schema=ID.schema)
+"""The id of a member, which is checked with the whole workflow: its other faults are reported together with it."""
 FORMULAS = map_of(TEXT_OR_FUNCTION, "a mapping of names to JMESPath")
 
 STEP = Record(
     "a step with an id",
     {
         "id": Field(TEXT, "The id of the step, unique in its workflow."),
-        "agent": Field(ID, "The member that does it: an agent or a person."),
+        "agent": Field(MEMBER, "The member that does it: an agent or a person."),
         "function": Field(TEXT_OR_FUNCTION, "In the place of an agent: the id of a Function member, or a function."),
         "input": Field(TEXT_OR_FUNCTION, "The task: a text with JMESPath in braces, or a function."),
         "context": Field(FORMULAS, "Context variables for the member, each as JMESPath or a function."),
@@ -85,9 +89,13 @@ WORKFLOW = Record(
 
 def read_workflow(name: str, value: YamlValue, scope: Scope) -> Workflow:
     """The workflow that stands under this name, without faults."""
-    workflow = Workflow(name, **WORKFLOW.values(value, scope))
-    value.check(workflow_faults((workflow,), scope.ids, scope.ids))
-    return workflow
+
+    def faults(workflow: Workflow) -> Iterator[str | DocumentError]:
+        steps = value.entry("steps", WORKFLOW.expected).items("a list of steps")
+        for place, fault in faults_by_step(workflow, scope.ids, scope.ids):
+            yield fault if place is None else steps[place].error(fault)
+
+    return WORKFLOW.made(value, scope, lambda given: Workflow(name, **given), faults)
 
 
 def write_workflow(workflow: Any, scope: Scope) -> dict[str, Any]:

@@ -55,15 +55,21 @@ def joined(errors: Sequence[DocumentError]) -> DocumentError:
 
 def read_all(readers: Mapping[K, Callable[[], T]], errors: Sequence[DocumentError] = ()) -> dict[K, T]:
     """What each reader gives; raises DocumentError with the faults of all of them, and with those found before."""
-    found, faults = {}, list(errors)
+    found, faults = read_each(readers)
+    if errors or faults:
+        raise joined([*errors, *faults])
+    return found
+
+
+def read_each(readers: Mapping[K, Callable[[], T]]) -> tuple[dict[K, T], list[DocumentError]]:
+    """What each reader gives, and the errors of those that failed."""
+    found, faults = {}, []
     for key, read in readers.items():
         try:
             found[key] = read()
         except DocumentError as error:
             faults.append(error)
-    if faults:
-        raise joined(faults)
-    return found
+    return found, faults
 
 
 PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -93,9 +99,10 @@ class YamlValue:
         """An error about this value, with its line and column, or with its path if the document is no text."""
         return DocumentError(self._source, fault, self._node.start_mark, self._path)
 
-    def check(self, faults: Iterable[str]) -> None:
-        """Raise one DocumentError about this value if there are faults."""
-        if found := [self.error(fault) for fault in faults]:
+    def check(self, faults: Iterable[str | DocumentError], before: Sequence[DocumentError] = ()) -> None:
+        """Raise one DocumentError if there are faults of this value or of its parts, or others that were found
+        before."""
+        if found := [*before, *(self.error(each) if isinstance(each, str) else each for each in faults)]:
             raise joined(found)
 
     def text(self) -> str:

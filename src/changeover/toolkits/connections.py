@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from changeover.agent.moves import UseTool
+from changeover.agent.roster import Roster, Seat
 from changeover.messages import File
+from changeover.toolkits.database_pool import DatabasePool
 from changeover.toolkits.result_text import CallFailed
 from changeover.toolkits.vault import Vault
+from changeover.tools.mcp_server import McpServer
 
 if TYPE_CHECKING:
     from changeover.toolkits.mcp import McpConnection
     from changeover.toolkits.network import CheckedTransport
-    from changeover.tools.mcp_server import McpServer
 
 T = TypeVar("T")
 Attach = Callable[[Sequence[File]], tuple[File, ...]]
@@ -36,12 +38,14 @@ class Connections:
 
     def __init__(self, attach: Attach = tuple) -> None:
         """`attach` checks the files of results; it raises MisconfiguredError for one that no model reads."""
-        self.vault, self.attach = Vault(), attach
+        self.vault, self.databases, self.attach = Vault(), DatabasePool(), attach
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._transports: dict[bool, CheckedTransport] = {}
         self._servers: list[McpConnection] = []
+        self._idle: list[McpConnection] = []
+        """Those that no agent has any more."""
         self._opening: Future[None] | None = None
         self._listeners: set[Callable[[], None]] = set()
         self.version = 0
@@ -78,7 +82,19 @@ class Connections:
         await asyncio.wrap_future(opening)
 
     async def _open_all(self) -> None:
-        await asyncio.gather(*(each.start() for each in self._servers))
+        await asyncio.gather(*(each.start() for each in self._servers if each not in self._idle))
+
+    async def keep(self, rosters: Iterable[Roster]) -> None:
+        """End the sessions with servers that no agent of these rosters has; a call of one of their tools begins them
+        again. They stay listed: a run that began with an earlier declaration may still use them."""
+        seats = [seat for roster in rosters for seat in roster.seats.values() if isinstance(seat, Seat)]
+        used = [tool for seat in seats for tool in seat.agent.tools if isinstance(tool, McpServer)]
+        idle = [each for each in self._servers if each.declared not in used]
+        if idle and self._loop is not None:
+            await self.run(lambda: _close(idle))  # also what a call has begun again
+        if any(each not in idle for each in self._idle):
+            self._opening = None  # a declaration came back
+        self._idle = idle
 
     def _change(self) -> None:
         self.version += 1
@@ -102,6 +118,7 @@ class Connections:
 
     async def close(self) -> None:
         """Close all connections, and stop the loop."""
+        self.databases.close()
         if self._loop is not None:
             await self.run(self._close_all)
             self._stop()
@@ -109,7 +126,7 @@ class Connections:
     async def _close_all(self) -> None:
         self._opening = None
         self._listeners.clear()
-        await asyncio.gather(*(each.close() for each in self._servers))
+        await _close(self._servers)
         transports, self._transports = self._transports, {}
         for transport in transports.values():
             await transport.aclose()
@@ -137,6 +154,10 @@ class Connections:
             with suppress(Exception):
                 asyncio.run_coroutine_threadsafe(self._close_all(), self._loop).result(PARTING)
             self._stop()
+
+
+async def _close(servers: Sequence[McpConnection]) -> None:
+    await asyncio.gather(*(each.close() for each in servers))
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

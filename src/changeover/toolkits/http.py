@@ -21,6 +21,7 @@ from changeover.tools.run_context import RunContext, current_trace
 from changeover.tools.secret import SLOT, filled, text_form
 from changeover.tools.tool import ToolDefinition
 from changeover.tools.variable import Check, compile_variables
+from changeover.workflows.expression import compiled
 
 if TYPE_CHECKING:
     import httpx2
@@ -67,13 +68,9 @@ class HttpCallee:
         callee = cls(declared, *compile_variables(declared.parameters), connections)
         if declared.select:
             try:
-                import jmespath
-
-                callee._select = jmespath.compile(declared.select)
-            except ImportError:
-                return ["has select=, which needs the package jmespath: pip install 'changeover[http]'"]
-            except Exception as error:
-                return [f"has select={declared.select!r}, which is not JMESPath: {words(error)}"]
+                callee._select = compiled(declared.select)
+            except ValueError as error:
+                return [f"has select={declared.select!r}, which is not JMESPath: {error}"]
         return callee
 
     def misfit(self, args: dict[str, Any], context: RunContext) -> str:

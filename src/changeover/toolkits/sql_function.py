@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from changeover.toolkits.connections import Connections
 
 KEY = "changeover.idempotency_key"
-CONNECT_TIMEOUT = 10
-"""Seconds for a connection to the database."""
 LOOK_UP = """
 SELECT p.proretset, p.prorettype = 'void'::regtype, p.proargnames,
        ARRAY(SELECT t.typcategory::text FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]))
@@ -40,7 +38,8 @@ class SqlCallee:
     """One function of a database that a model may call."""
 
     def __init__(self, declared: SqlFunction, schema: dict[str, Any], check: Check, connections: Connections) -> None:
-        self._declared, self._check, self._vault = declared, check, connections.vault
+        self._declared, self._check = declared, check
+        self._vault, self._databases = connections.vault, connections.databases
         definition = ToolDefinition(declared.name, declared.description, schema, read_only=declared.reads)
         self.tool = UseTool(declared, definition)
         self.repeatable = declared.reads
@@ -78,15 +77,16 @@ class SqlCallee:
 
     def _called(self, address: str, values: dict[str, Any], key: str) -> str:
         """The result as JSON; blocks the calling thread."""
-        import psycopg
-
         declared = self._declared
-        with psycopg.connect(address, connect_timeout=CONNECT_TIMEOUT) as connection:
+
+        def prepare(connection: Connection[Any]) -> None:
             connection.read_only = declared.reads
             if declared.timeout is not None:
                 limit = str(max(1, round(declared.timeout * 1_000)))
                 connection.execute("SELECT set_config('statement_timeout', %s, true)", (limit,))
             connection.execute("SELECT set_config(%s, %s, true)", (KEY, key))
+
+        with self._databases.lent(address, prepare) as connection:
             returns_set, is_void, arrays = self._signature(connection, values)
             bound = {name: _bound(value, name in arrays) for name, value in values.items()}
             rows = connection.execute(self._statement(values, is_void), bound).fetchmany(declared.max_rows + 1)
