@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from changeover import Agent, Approval, Team, Workflow, WorkflowStep, delegate, handoff, tool
+from changeover import Agent, Approval, Team, delegate, handoff, tool
 from changeover.messages import Assistant, Message, Reply, User
 from changeover.testing import ScriptedModel, calls, delegates, fails, hands_off, says
 from changeover.tools.tool import ToolDefinition
+from changeover.workflows import Workflow, WorkflowStep
 
 
 @tool(approval=True)

@@ -14,7 +14,8 @@ import pytest
 from cloudevents.core.bindings.http import HTTPMessage, to_binary_event, to_structured_event
 from cloudevents.core.v1.event import CloudEvent
 
-from changeover import Agent, BusEvent, Schedule, Subscription, Team
+from changeover import Agent, Team
+from changeover.bus import BusEvent, Schedule, Subscription
 from changeover.relay.tokens import Audited
 from changeover.server import Settings, create_app
 from changeover.testing import ScriptedModel, says

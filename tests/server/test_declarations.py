@@ -1,6 +1,8 @@
 """Declarations over HTTP: versions, ETags, two editors, and a team that changes while it is served."""
 
+import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest_asyncio
 
@@ -59,6 +61,55 @@ async def test_what_would_be_no_team_is_refused_with_all_faults(door: Door):
         assert (await client.get(PATH)).status_code == 404
         assert (await client.patch(PATH, json={"state": "disabled"})).status_code == 404
         assert (await client.put("/declarations/robot/adviser", json=ADVISER)).status_code == 422
+
+
+FLOW: dict[str, Any] = {"steps": [{"id": "ask", "agent": "billing", "input": "{inputs.order}"}]}
+SETTINGS = {
+    "subscriptions": [{"types": "order.*", "to": "flow"}],
+    "schedules": [{"name": "weekly", "cron": "0 7 * * 1", "start": "flow"}],
+}
+
+
+async def test_workflows_subscriptions_and_schedules_are_declared_changed_and_removed(door: Door):
+    path, settings = "/declarations/workflow/flow", f"/declarations/team/{door.team.name}"
+    async with door.client() as client:
+        early = await client.put(settings, json=SETTINGS)
+        assert (early.status_code, len(early.json()["faults"])) == (422, 2), early.text
+        assert (await client.put(path, json=FLOW)).status_code == 201
+        assert (await client.put(settings, json=SETTINGS)).status_code == 201
+        run = await client.post("/workflows/flow/runs", params={"wait": True}, json={"inputs": {"order": "7"}})
+        assert run.status_code in (200, 201), run.text
+        assert [each["name"] for each in (await client.get("/schedules")).json()["items"]] == ["weekly"]
+        other = {"steps": [*FLOW["steps"], {"id": "more", "agent": "billing", "after": ["ask"]}]}
+        assert (await client.put(path, json=other, headers={"If-Match": '"1"'})).status_code == 200
+        assert (await client.put(path, json=FLOW, headers={"If-Match": '"1"'})).status_code == 412
+        assert (await client.get("/workflows/flow")).json()["steps"] == 2
+        assert (await client.delete(path)).status_code == 204  # though the subscription and the schedule name it
+        assert (await client.get("/workflows/flow")).status_code == 404
+        assert len((await client.get("/schedules")).json()["items"]) == 1
+        assert (await client.delete(settings)).status_code == 204
+        assert (await client.get("/schedules")).json()["items"] == []
+        assert [each["version"] for each in (await client.get(f"{path}/history")).json()["items"]] == [1, 2, 3]
+
+
+async def test_all_faults_of_an_imported_text_have_lines_and_columns(door: Door):
+    text = """\
+workflows:
+  flow:
+    steps: [{id: ask, agent: nobody}, {id: more, agent: billing, after: [none]}]
+subscriptions:
+  - {types: a b, to: flow}
+schedules:
+  - {name: weekly, cron: soon, start: nobody}
+"""
+    async with door.client() as client:
+        answer = await client.post("/import", json={"text": text, "write": True})
+        places = re.findall(r"the document, line (\d+), column (\d+):", answer.text)
+        assert (answer.status_code, [*dict.fromkeys(places)]) == (
+            422,
+            [("3", "13"), ("3", "39"), ("5", "5"), ("7", "5")],
+        )
+        assert (await client.get("/declarations")).json()["items"] == []
 
 
 async def test_changes_are_audited_with_the_user_of_the_token():

@@ -50,6 +50,7 @@ CODE_ONLY = {
     "has auth of type {}; give Bearer(…), Basic(…) or ApiKey(…)",
     "has connect_timeout={}; use a number of seconds above 0",
     "has files that are not texts by their paths",
+    "has goto={}; give a list of ids",
     "has guards=None; give a list, or leave it out",
     "has handoffs={}; give AUTO, or a list of ids, handoff(…)s and delegate(…)s",
     "has hosts={}; give a list of host names",

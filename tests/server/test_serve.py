@@ -49,10 +49,12 @@ async def test_the_demo_tells_the_same_conversations_each_time_and_goes_on_with_
             ("refund-waits", "waiting"),
             ("second-thoughts", "cancelled"),
             ("outage", "failed"),
+            ("incident-e42", "completed"),
             ("plans", "completed"),
             ("order-1042", "completed"),
         ]
         assert {each.id for each in rows} == {each.id for each in SEEDS}
+        assert {each.status for each in await team.steps("incident-e42")} == {"done"}
         [request] = await team.log.lists.listed(ApprovalRow, {"status": "pending"})
         await team.decide(request.id, Approve(), by="ana")
         assert (await team.resume("refund-waits")).text.startswith("Done: 24.95 EUR")

@@ -39,7 +39,7 @@ def test_workflows_are_listed_and_drawn(server: Server):
         read = client.get("/workflows/parcel").json()
         assert next(each["after"] for each in read["definition"]["steps"] if "after" in each) == ["greet"]
         boxes = {each["id"]: each["box"] for each in read["map"]["steps"]}
-        assert boxes["greet"]["y"] < boxes["label"]["y"] == boxes["check"]["y"] < boxes["thank"]["y"]
+        assert boxes["greet"]["x"] < boxes["label"]["x"] == boxes["check"]["x"] < boxes["thank"]["x"]
         assert next((each["source"], each["target"]) for each in read["map"]["links"]) == ("greet", "label")
         missing = client.get("/workflows/none")
         assert (missing.status_code, missing.json()["type"]) == (404, "urn:changeover:problem:workflow-not-found")
@@ -59,6 +59,12 @@ def test_a_workflow_is_started_once_per_key_and_shows_how_far_it_is(server: Serv
         over = ended(client, id)
         assert (over["status"], over["workflow"], over["inputs"]) == ("completed", "parcel", STARTED["inputs"])
         assert [each["output"] for each in over["steps"] if each["output"]] == ["Hello."] * 3
+        figures = {each["step"]: each for each in client.get("/workflows/parcel/metrics").json()["items"]}
+        assert [*figures] == ["greet", "label", "check", "thank"]
+        assert min(figures["greet"]["done"], figures["label"]["skipped"], figures["check"]["done"]) >= 1
+        assert figures["greet"]["elapsed"]["count"] == figures["greet"]["done"]
+        assert figures["greet"] in client.get("/metrics").json()["steps"]
+        assert client.get("/workflows/none/metrics").status_code == 404
         other = client.post("/workflows/parcel/runs", headers=key, json={"inputs": {"name": "Eve"}})
         assert other.status_code == 409
 
@@ -95,3 +101,30 @@ def test_the_command_line_works_with_the_workflows_of_a_server(server: Server, t
         ended(client, id)
         assert changeover("workflows", "retry", id, "thank", at=tmp_path, **at).returncode == 0
         assert ended(client, id)["status"] == "completed"
+
+
+GREETING = {"steps": [{"id": "greet", "agent": "triage", "input": "Greet {inputs.name}"}]}
+
+
+def test_a_workflow_is_a_document_of_the_store_with_versions(server: Server):
+    path = "/declarations/workflow/greeting"
+    with server.client() as client:
+        wrong = {"steps": [{"id": "greet", "agent": "nobody", "after": ["gone"]}]}
+        drafted = client.post("/drafts/workflow/greeting", json={"document": wrong}).json()
+        assert ["nobody" in drafted["faults"][0]["text"], len(drafted["faults"])] == [True, 2]
+        assert client.put(path, json=wrong).status_code == 422
+        assert client.post("/drafts/workflow/greeting", json={"document": GREETING}).json()["faults"] == []
+        made = client.put(path, json=GREETING, headers={"If-None-Match": "*"})
+        assert (made.status_code, made.headers["etag"]) == (201, '"1"'), made.text
+        given = {"inputs": {"name": "Ada"}}
+        begun = client.post("/workflows/greeting/runs", params={"wait": True}, json=given).json()
+        assert begun["text"] == "Hello."
+        further = {"steps": [*GREETING["steps"], {"id": "thank", "agent": "triage", "after": ["greet"]}]}
+        assert client.put(path, json=further, headers={"If-Match": '"7"'}).status_code == 412
+        assert client.put(path, json=further, headers={"If-Match": '"1"'}).json()["version"] == 2
+        assert client.get("/workflows/greeting").json()["steps"] == 2
+        [before] = client.get(f"/conversations/{begun['conversation']}/workflows").json()["items"]
+        assert [each["id"] for each in before["steps"]] == ["greet"]
+        assert len(client.get(f"{path}/history").json()["items"]) == 2
+        assert client.delete(path).status_code == 204
+        assert client.get("/workflows/greeting").status_code == 404

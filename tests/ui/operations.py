@@ -15,21 +15,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from changeover import (
-    Agent,
-    BusEvent,
-    Emit,
-    Full,
-    Limits,
-    Recent,
-    Schedule,
-    Specialist,
-    Subscription,
-    Team,
-    delegate,
-    handoff,
-    specialist,
-)
+from changeover import Agent, Full, Limits, Recent, Team, delegate, handoff, specialist
+from changeover.bus import BusEvent, Emit, Schedule, Specialist, Subscription
 from changeover.errors import ChangeoverError
 from changeover.messages import Message, Reply, ToolResult
 from changeover.models import Usage

@@ -16,10 +16,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import httpx2 as httpx
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from tests.databases import empty_file
-from tests.server.process import Server, started
+from tests.server.process import Server, started, until
 from tests.ui.conftest import chromium
 
 OUT = Path("build/screens")
@@ -257,25 +258,41 @@ def _bustle(server: Server) -> None:
 
 @contextmanager
 def _flows(folder: str) -> Iterator[Server]:
-    """A team with a workflow: a run of it is over, one waits for a person, and one has failed."""
+    """A team with workflows: of one a run is over, one waits for a person, one for its next attempt, one was undone."""
     store = f"sqlite:///{empty_file(Path(folder) / 'flows.db')}"
-    with started(store, "--rate", "0", team="tests/ui/desk.py:team") as server, server.client(None) as api:
-        for id, words in (("parcels-done", "please"), ("parcels-failed", "fail once"), ("parcels-wait", "please")):
-            given = {"inputs": {"words": words, "reader": "Accounts"}, "conversation": id}
-            api.post("/workflows/parcels/runs", params={"wait": True}, json=given).raise_for_status()
-            if id != "parcels-wait":
-                [asked] = api.get("/approvals", params={"conversation": id}).json()["items"]
-                api.post(f"/approvals/{asked['id']}/decision", json={"decision": {"type": "approve"}})
-                api.post(f"/conversations/{id}/resume", params={"wait": True})
+    with started(store, "--rate", "0", team="tests/ui/flows.py:team") as server, server.client(None) as api:
+        for id, words in FATES.items():
+            _claim(api, id, words)
         yield server
 
+
+def _claim(api: httpx.Client, id: str, words: str) -> None:
+    """Start the workflow; the words and the id decide how far it gets."""
+    given = {"inputs": {"reader": "Accounts", "words": words}, "conversation": id}
+    api.post("/workflows/parcels/runs", json=given).raise_for_status()
+    if id == "claims-retry":
+        return
+    [asked] = until(lambda: api.get("/approvals", params={"conversation": id}).json()["items"])
+    if id != "claims-wait":
+        api.post(f"/approvals/{asked['id']}/decision", json={"decision": {"type": "approve"}})
+        until(lambda: api.get(f"/conversations/{id}").json()["status"] in ("completed", "failed"))
+
+
+FATES = {
+    "claims-done": "please",
+    "claims-undone": "please, fail",
+    "claims-wait": "please",
+    "claims-retry": "please, later",
+}
+"""Runs of the workflow, and the words that decide what becomes of them."""
 
 FLOWS: dict[str, tuple[str, Callable[[Page], None] | None]] = {
     "workflows": ("/workflows", None),
     "workflow": ("/workflows/parcels", None),
-    "workflow-run": ("/runs/parcels-done", None),
-    "workflow-waits": ("/runs/parcels-wait", None),
-    "workflow-failed": ("/runs/parcels-failed", None),
+    "workflow-run": ("/runs/claims-done", None),
+    "workflow-waits": ("/runs/claims-wait", None),
+    "workflow-retries": ("/runs/claims-retry", None),
+    "workflow-failed": ("/runs/claims-undone", None),
 }
 
 

@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 from changeover.agent.agent import Agent
 from changeover.agent.handoff import delegate, handoff
 from changeover.messages import Reply
-from changeover.observe.diagram import plan_of
-from changeover.observe.team_map import team_map
+from changeover.observe.drawing.diagram import plan_of
+from changeover.observe.drawing.team_map import team_map
 from changeover.relay.ports import Request
 from changeover.server.wire import Json
 from changeover.team import Team
@@ -20,7 +20,7 @@ from changeover.testing import ScriptedModel, says
 from tests.server.process import Server
 from tests.ui.desk import team as desk
 from tests.ui.people import Person
-from tests.ui.test_safety import violations
+from tests.ui.test_safety import STRESS, violations
 
 
 @pytest.fixture(autouse=True)
@@ -148,10 +148,11 @@ def test_large_teams_are_drawn_and_readable_from_the_start(person: Person, size:
     assert page.evaluate(fits)
 
 
-PAGES = ["/tools", "/tools/refund", "/tools?new=handoff", "/tools?new=http_api", "/agents", "/agents?show=list"]
+PAGES = ["/tools/refund", "/tools?new=handoff", "/agents", "/agents/?new"]
+FURTHER = ["/tools", "/tools?new=http_api", "/agents?show=list", "/agents/billing", "/agents/nobody"]
 
 
-@pytest.mark.parametrize("path", [*PAGES, "/agents/?new", "/agents/billing", "/agents/nobody"])
+@pytest.mark.parametrize("path", [*PAGES, *(FURTHER if STRESS else ())])
 def test_the_builders_have_no_violation(person: Person, path: str):
     page = person.open(path)
     expect(page.locator("[aria-busy]")).to_have_count(0)

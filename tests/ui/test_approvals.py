@@ -102,7 +102,7 @@ def test_a_task_for_a_person_is_answered(person: Person, server: Server):
 def test_what_nobody_takes_is_handed_on(person: Person, server: Server):
     id = ask(server, "To the library.")
     page = person.open("/approvals")
-    expect(page.locator("#decide h2")).to_contain_text("Nobody takes what Clerk hands on")
+    expect(page.locator("#decide h2")).to_contain_text("No agent takes what Clerk hands on")
     expect(page.locator("#about")).to_contain_text("Declined by Library: the shelves are full")
     page.get_by_label("Hand on to").select_option(label="Research")
     with server.client(None) as api:
@@ -114,7 +114,7 @@ def test_the_list_is_narrowed_to_an_agent(person: Person, server: Server):
     ask(server, "To the library.")
     page = person.open("/approvals")
     expect(page.locator(".rows input")).to_have_count(2)
-    page.get_by_label("Agent").select_option(label="Billing")
+    page.get_by_label("Agent", exact=True).select_option(label="Billing")
     expect(page.locator(".rows li:not(.done):not(.cap)")).to_have_count(1)
 
 

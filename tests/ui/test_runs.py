@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Route, expect
 
-from tests.databases import empty_file
-from tests.server.process import Server, serving
+from tests.server.process import Server
 from tests.ui.people import Person
 
 
@@ -25,17 +24,6 @@ def test_new_runs_appear_by_themselves(person: Person, server: Server):
     expect(row).to_contain_text("Completed")
     row.get_by_role("link").click()
     expect(page.get_by_text("A lantern that comes later.").first).to_be_visible()
-
-
-def test_without_runs_the_page_says_how_to_make_one(browser: Browser, tmp_path):
-    store = f"sqlite:///{empty_file(tmp_path / 'empty.db')}"
-    with serving(store, team="tests/ui/desk.py:team") as server:
-        person = Person(browser.new_page(), server.url)
-        page = person.open("/runs")
-        expect(page.locator("#list")).to_contain_text("Runs appear here")
-        page.get_by_role("link", name="Open Chat").click()
-        person.reads("What shall the team do?")
-        page.close()
 
 
 def test_runs_are_filtered_by_text_agent_and_status(person: Person, server: Server):

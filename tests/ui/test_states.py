@@ -30,6 +30,7 @@ EMPTY = {
 ITEMS = {"chat": "/chat/nowhere", "runs": "/runs/nowhere", "agents": "/agents/billing"}
 """Pages of one thing that are pages of their own; others show it on the page of the list."""
 PATHS = [*(f"/{page.name}" for page in PAGES), *ITEMS.values()]
+HALVES = [PATHS[::2], PATHS[1::2]]
 AWAY = {"title": "Service Unavailable", "status": 503, "detail": "the store is away"}
 
 
@@ -52,44 +53,61 @@ def accessible(page: Page) -> None:
         assert violations(page) == []
 
 
-@pytest.mark.parametrize("name", [page.name for page in PAGES])
-def test_a_page_without_anything_says_what_will_appear(page: Page, blank: Server, name: str):
-    page.goto(f"{blank.url}/{name}")
-    expect(page.locator("[aria-busy]")).to_have_count(0)
-    expect(page.locator("main")).to_contain_text(EMPTY[name])
-    accessible(page)
+def test_a_page_without_anything_says_what_will_appear(page: Page, blank: Server):
+    for name in (each.name for each in PAGES):
+        page.goto(f"{blank.url}/{name}")
+        expect(page.locator("[aria-busy]")).to_have_count(0)
+        expect(page.locator("main")).to_contain_text(EMPTY[name])
+        accessible(page)
+    page.goto(f"{blank.url}/runs")
+    page.get_by_role("link", name="Open Chat").click()
+    expect(page.locator("main")).to_contain_text(EMPTY["chat"])
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_page_says_that_it_loads_and_then_what_went_wrong(page: Page, server: Server, path: str):
-    held: list[Route] = []
-    whole = ("/me",) if path == "/chat" else ("/me", "/v1/agents")  # a new conversation needs nothing but the team
-    page.route("**/api/v1/**", lambda route: route.fallback() if route.request.url.endswith(whole) else answer(route))
+class SlowApi:
+    """Keeps the requests of a page waiting, but for what every page needs first, until it answers all with a fault."""
 
-    def answer(route: Route) -> None:
-        if broken:
+    def __init__(self, path: str) -> None:
+        # a new conversation needs nothing but the team
+        self._whole = ("/me",) if path == "/chat" else ("/me", "/v1/agents")
+        self._held: list[Route] | None = []
+
+    def take(self, route: Route) -> None:
+        if route.request.url.endswith(self._whole):
+            route.fallback()
+        elif self._held is None:
             route.fulfill(status=503, json=AWAY, content_type="application/problem+json")
         else:
-            held.append(route)
+            self._held.append(route)
 
-    broken = False
+    def fail(self) -> None:
+        held, self._held = self._held or [], None
+        for each in held:
+            self.take(each)
+
+
+@pytest.mark.parametrize("paths", HALVES)
+def test_a_page_says_that_it_loads_and_then_what_went_wrong(page: Page, server: Server, paths: list[str]):
     page.route_web_socket("**/api/v1/live", lambda socket: None)  # it opens, and says nothing
-    page.goto(f"{server.url}{path}")
-    expect(page.locator("[aria-busy]")).to_be_visible()
-    expect(page.locator("main")).to_contain_text("Loading…")
-    accessible(page)
-    broken = True
-    for each in held:
-        answer(each)
-    expect(page.locator("main")).to_contain_text("the store is away")
-    expect(page.locator("[aria-busy]")).to_have_count(0)
-    accessible(page)
+    for path in paths:
+        api = SlowApi(path)
+        page.route("**/api/v1/**", api.take)
+        page.goto(f"{server.url}{path}")
+        expect(page.locator("[aria-busy]")).to_be_visible()
+        expect(page.locator("main")).to_contain_text("Loading…")
+        accessible(page)
+        api.fail()
+        expect(page.locator("main")).to_contain_text("the store is away")
+        expect(page.locator("[aria-busy]")).to_have_count(0)
+        accessible(page)
+        page.unroute_all()
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", PATHS if STRESS else ["/chat/nowhere", "/metrics"])
 def test_a_page_says_that_it_reconnects_or_is_offline_until_it_is_not(
     page: Page, context: BrowserContext, server: Server, path: str
 ):
+    """The frame that all pages share says it, so that two pages stand for all unless under stress."""
     sockets: list[WebSocketRoute] = []
     cut = False
 

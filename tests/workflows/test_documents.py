@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Approval, Function, Limits, Team, Workflow, WorkflowStep
+from changeover import Agent, Approval, Function, Limits, Team
 from changeover.documents.team_document import read_team
 from changeover.documents.yaml_value import DocumentError
 from changeover.errors import MisconfiguredError
 from changeover.exchange import code_export
 from changeover.relay.declarations import Edit
 from changeover.testing import ScriptedModel, says
-from changeover.workflows import Retry
+from changeover.workflows import Retry, Workflow, WorkflowStep
 
 YAML = """
 agents:
@@ -77,9 +77,15 @@ def test_faults_of_a_document_have_their_places():
     wrong = YAML.replace("agent: tester", "agent: nobody").replace("after: [tests]", "after: [gone]")
     with pytest.raises(DocumentError) as caught:
         read_team(wrong, "team.yaml")
-    assert "expected the id of an agent (generalist, tester), found 'nobody'" in str(caught.value)
-    with pytest.raises(DocumentError, match="comes after 'gone', and there is no such step"):
-        read_team(YAML.replace("after: [tests]", "after: [gone]"), "team.yaml")
+    steps = "workflow 'smart-deploy' step"
+    assert caught.value.faults == (
+        f"team.yaml, line 12, column 9: {steps} 'tests' has the agent 'nobody', which is not in the team; "
+        "choose among generalist, tester",
+        f"team.yaml, line 13, column 9: {steps} 'deploy' comes after 'gone', and there is no such step; "
+        "choose among coordinate, deploy, tests",
+        f"team.yaml, line 13, column 9: {steps} 'deploy' has when='length(steps.tests.output) > `0`': "
+        "the step 'tests' does not come before it; name it in after=…",
+    )
 
 
 def test_what_only_code_can_express_is_named_when_a_workflow_is_written():

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Function, Team, Workflow, WorkflowStep
+from changeover import Agent, Function, Team
 from changeover.agent.agent import Member
 from changeover.errors import MisconfiguredError
 from changeover.testing import ScriptedModel
-from changeover.workflows import Retry
+from changeover.workflows import Retry, Workflow, WorkflowStep
 from changeover.workflows.expression import references
 
 

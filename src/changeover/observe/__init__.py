@@ -1,1 +1,1 @@
-"""Observation of teams: hooks, metrics, experiment results, diagrams."""
+"""Observation of teams: hooks, metrics, experiment results, drawings."""

@@ -54,6 +54,7 @@ class Observers:
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = observers
+        self.reads_handoffs = any(each.reads_handoffs for each in observers)
 
     def ready(self, recorded: Sequence[Recorded]) -> bool:
         return all(each.ready(recorded) for each in self._observers)
@@ -69,6 +70,8 @@ class Hooks:
     Each call gets `timeout` seconds. Async hooks run on the event loop, plain functions one after the other in a
     thread beside it.
     """
+
+    reads_handoffs = True
 
     def __init__(self, hooks: Mapping[str, Hook], timeout: float = TIMEOUT) -> None:
         self._timeout, self._thread = timeout, HookThread()

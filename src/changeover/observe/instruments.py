@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SCOPE = "changeover"
 OF_HANDOFFS = (names.SENDER, names.RECEIVER, names.MODE, names.OUTCOME)
 """Attributes of handoffs that are labels: as many values as the team has members."""
+OF_CALLS = (names.OPERATION, names.REQUEST_MODEL, names.TOOL_NAME, names.ERROR_TYPE)
+"""Attributes of calls that are labels."""
 ATTRIBUTES = {
     "agent": names.AGENT_ID,
     "sender": names.SENDER,
@@ -71,7 +73,7 @@ class Instruments:
             case None:
                 self._runs.add(1, {names.STATUS: attributes.get(names.STATUS, "")})
             case names.HANDOFF:
-                labels = {name: attributes[name] for name in OF_HANDOFFS if name in attributes}
+                labels = _labels(attributes, OF_HANDOFFS)
                 self._handoffs.add(1, labels)
                 self._latency.record(seconds, labels)
             case names.APPROVAL_WAIT | names.QUEUE_WAIT as kind:
@@ -81,14 +83,17 @@ class Instruments:
 
     def count_call(self, attributes: Mapping[str, Any], seconds: float) -> None:
         """Count a call of a model or a tool."""
-        kept = (names.OPERATION, names.REQUEST_MODEL, names.TOOL_NAME, names.ERROR_TYPE)
-        labels = {name: attributes[name] for name in kept if name in attributes}
+        labels = _labels(attributes, OF_CALLS)
         self._calls.record(seconds, labels)
         for name, kind in ((names.INPUT_TOKENS, "input"), (names.OUTPUT_TOKENS, "output")):
             if name in attributes:
                 self._tokens.record(attributes[name], {**labels, names.TOKEN_TYPE: kind})
         if cost := attributes.get(names.COST):
             self._cost.add(cost, labels)
+
+
+def _labels(attributes: Mapping[str, Any], kept: Sequence[str]) -> dict[str, Any]:
+    return {name: attributes[name] for name in kept if name in attributes}
 
 
 def _observer(

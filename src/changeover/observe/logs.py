@@ -78,6 +78,8 @@ def configure(format: LogFormat, level: int = logging.INFO) -> None:
 class Narrator:
     """Logs what an operator needs to know of conversations: ids, agents and outcomes, and no word that was said."""
 
+    reads_handoffs = True
+
     def __init__(self) -> None:
         self._runs: dict[str, tuple[str, str]] = {}
         """The run and the trace of each conversation that is under way here."""

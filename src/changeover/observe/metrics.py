@@ -1,4 +1,4 @@
-"""Metrics of handoffs in a window of time, by agent and by pair."""
+"""Metrics of handoffs in a window of time, by agent and by pair; those of workflows by step."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from changeover.errors import MisconfiguredError
 from changeover.observe.periods import Period, Periods
+from changeover.observe.step_metrics import Place, StepMetrics, step_metrics
 from changeover.observe.sums import Sum, Times
 from changeover.relay.tables import Expenses, Measures, Opened, Refused
 
@@ -84,6 +85,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
     """How many runs made so many handoffs. The runs of delegates are parts of other runs, and are not counted."""
     limits: dict[str, int] = {}
     """How many conversations reached a limit, by its name."""
+    steps: dict[Place, StepMetrics] = {}
+    """The steps of workflows, by workflow and step."""
     periods: tuple[Period, ...] = ()
     """The handoffs of the window by the time of their offers, in equal periods without gaps."""
 
@@ -112,7 +115,8 @@ async def measured(measures: Measures, since: float, until: float) -> Metrics:
     counted = Count(sums, refused, spent, opened).metrics(since, until)
     depths = {each.handoffs: each.runs for each in await measures.depths(since, until)}
     limits = {each.limit: each.count for each in await measures.limits(since, until)}
-    return replace(counted, depths=depths, limits=limits, periods=periods.all())
+    steps = await step_metrics(measures, since, until)
+    return replace(counted, depths=depths, limits=limits, steps=steps, periods=periods.all())
 
 
 class Count:

@@ -18,14 +18,14 @@ from changeover.bus.delivery import Backlog
 from changeover.errors import EngineError
 from changeover.faults import Circuit
 from changeover.relay.health import Spread, Traffic
-from changeover.relay.ports import Log
+from changeover.relay.ports import Log, World
 from changeover.relay.queue import Queued
 from changeover.relay.tables import Reached, Refused
 
 Values = Mapping[tuple[str, ...], float]
 """Figures by their labels."""
 OTHER = "other"
-"""The label of every name that is not one of a member of the team, so that there are few labels."""
+"""The label of every name that the team does not declare now, so that there are few labels."""
 FRESH = 1.0
 """Seconds for which readings are not read again: a meter asks for one after the other."""
 
@@ -53,7 +53,10 @@ READINGS = {
     "bus.dead": Reading("gauge", "Dead letters.", ("subscriber",)),
     "bus.oldest": Reading("gauge", "Age of the oldest event that waits.", ("subscriber",), "s"),
     "bus.deliveries": Reading("counter", "Attempts of this process to deliver an event.", ("subscriber", "outcome")),
-    "schedules.starts": Reading("counter", "Due times for which this process started something.", ("schedule",)),
+    "bus.published": Reading("counter", "Events that this process published."),
+    "schedules.starts": Reading("counter", "Starts of this process, at due times and by hand.", ("schedule",)),
+    "schedules.missed": Reading("counter", "Due times that were missed and started nothing.", ("schedule",)),
+    "schedules.skipped": Reading("counter", "Due times left out because of an overlap.", ("schedule",)),
     "store.appends": Reading("counter", "Entries that this process recorded."),
     "stream.readers": Reading("gauge", "Clients of this process that read along."),
 }
@@ -61,6 +64,11 @@ READINGS = {
 
 
 SPREADS: dict[str, tuple[str, str, Callable[[Traffic], Spread]]] = {
+    "bus.delay": (
+        "From the publication of an event to this process's first attempt to deliver it.",
+        "s",
+        lambda traffic: traffic.delay,
+    ),
     "store.batch": ("Entries per transaction of this process.", "", lambda traffic: traffic.batches),
     "store.lag": ("From the request of a batch's oldest entry to its commit.", "s", lambda traffic: traffic.lag),
 }
@@ -75,13 +83,14 @@ class Snapshot(Struct, frozen=True):
     refused: Sequence[Refused]
     limits: Sequence[Reached]
     traffic: Traffic
-    members: Collection[str]
+    names: Collection[str]
+    """The names of the agents, subscriptions and schedules that the team declares."""
     now: float
     backlogs: Sequence[Backlog] = ()
 
     def named(self, name: str) -> str:
-        """The label of an agent."""
-        return name if name in self.members else OTHER
+        """The label of an agent, a subscriber or a schedule."""
+        return name if name in self.names else OTHER
 
     def values(self) -> dict[str, Values]:
         """All readings by name."""
@@ -122,14 +131,27 @@ class Snapshot(Struct, frozen=True):
         waiting, dead = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
         oldest: dict[tuple[str, ...], float] = {}
         for each in self.backlogs:
-            waiting[each.subscriber,] += each.waiting
-            dead[each.subscriber,] += each.dead
+            subscriber = (self.named(each.subscriber),)
+            waiting[subscriber] += each.waiting
+            dead[subscriber] += each.dead
             if each.oldest is not None:
-                oldest[each.subscriber,] = max(oldest.get((each.subscriber,), 0.0), self.now - each.oldest)
-        starts: Values = {(schedule,): count for schedule, count in self.traffic.starts.copy().items()}
-        outcomes: Values = {(*key,): count for key, count in self.traffic.deliveries.copy().items()}
-        found: dict[str, Values] = {"bus.waiting": waiting, "bus.dead": dead, "bus.oldest": oldest}
-        return {**found, "bus.deliveries": outcomes, "schedules.starts": starts}
+                oldest[subscriber] = max(oldest.get(subscriber, 0.0), self.now - each.oldest)
+        outcomes = Counter[tuple[str, ...]]()
+        for (name, outcome), count in self.traffic.deliveries.copy().items():
+            outcomes[self.named(name), outcome] += count
+        due: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in ("started", "missed", "skipped")}
+        for (schedule, outcome), count in self.traffic.due_times.copy().items():
+            due[outcome][self.named(schedule),] += count
+        return {
+            "bus.waiting": waiting,
+            "bus.dead": dead,
+            "bus.oldest": oldest,
+            "bus.deliveries": outcomes,
+            "bus.published": {(): self.traffic.published},
+            "schedules.starts": due["started"],
+            "schedules.missed": due["missed"],
+            "schedules.skipped": due["skipped"],
+        }
 
     def _by_agent(self, counted: Counter[str]) -> Values:
         found = Counter[tuple[str, ...]]()
@@ -138,8 +160,8 @@ class Snapshot(Struct, frozen=True):
         return found
 
 
-async def snapshot(log: Log, members: Collection[str], now: float) -> Snapshot:
-    """Read a store."""
+async def snapshot(log: Log, world: World, now: float) -> Snapshot:
+    """Read the store of a team."""
     measures = log.measures
     return Snapshot(
         await log.queue.tickets(),
@@ -147,7 +169,7 @@ async def snapshot(log: Log, members: Collection[str], now: float) -> Snapshot:
         await measures.refused(-inf, now),
         await measures.limits(-inf, now),
         log.traffic,
-        members,
+        {*world.roster.seats, *(each.id for each in world.subscribers), *(each.name for each in world.schedules)},
         now,
         await log.outbox.counts(),
     )

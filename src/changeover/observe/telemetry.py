@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextvars import Token
+from functools import lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakMethod
@@ -18,7 +19,7 @@ from changeover.observe import semconv as names
 from changeover.observe.instruments import SCOPE, Instruments, providers_of_environment
 from changeover.observe.logs import redacted
 from changeover.observe.readings import Snapshot, Watch, snapshot
-from changeover.observe.trace import FinishedSpan, Trace
+from changeover.observe.trace import Trace, TraceSpan
 from changeover.relay.history import recorded as history
 from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome, World
 from changeover.relay.stream import Delta, Recorded
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 KEPT = 4_096
 """How many conversations without a run are remembered, before the oldest are forgotten."""
+PLACES = 1_024
+"""How many places in traces are remembered."""
 
 
 class Telemetry(Struct, frozen=True, kw_only=True):
@@ -71,6 +74,8 @@ def tracing_of(
 class Tracing:
     """Makes the spans of a team: of what is recorded as its observer, of calls of models and tools while they run."""
 
+    reads_handoffs = False
+
     def __init__(self, settings: Telemetry, log: Callable[[], Log], current: Callable[[], Log | None]) -> None:
         self._settings, self._log, self._current = settings, log, current
         self._pen: _Pen | None = None
@@ -88,7 +93,7 @@ class Tracing:
 
     def _look(self) -> Coroutine[Any, Any, Snapshot] | None:
         world, log = self._world, self._current()
-        return snapshot(log, world.roster.seats.keys(), world.clock.now()) if world and log else None
+        return snapshot(log, world, world.clock.now()) if world and log else None
 
     def watched(self, world: World) -> World:
         """The world with models and toolkits whose calls have spans."""
@@ -127,46 +132,46 @@ class Tracing:
         # Another process recorded what was before: the log tells when it began.
         for each in history(await self._log().read(record.conversation)) if record.position else ():
             if each.position < record.position:
-                for _ in trace.apply(each):
-                    pass
+                trace.apply(each)
         return trace
 
     def call(self, name: str, context: RunContext | None, attributes: dict[str, Any]) -> Call:
         """The span of a call that begins, below that of its agent; it does nothing if the run is not traced."""
-        if context is None or not context.trace or not split_trace(context.trace)[2]:
+        if context is None or not context.trace:
             return UNTRACED
-        return self.pen.call(name, context.trace, attributes)
+        trace, above, sampled = split_trace(context.trace)
+        return self.pen.call(name, trace, above, attributes) if sampled else UNTRACED
 
 
 class Call:
     """The span of a call under way; as a context manager it is the current span, and ends with the block."""
 
-    def __init__(self, span: Span, pen: _Pen) -> None:
-        self._span, self._pen = span, pen
+    def __init__(self, span: Span, pen: _Pen, attributes: dict[str, Any]) -> None:
+        self._span, self._pen, self._attributes = span, pen, attributes
         self._begun = perf_counter()
         self._before: tuple[Token[str], object] | None = None
         """What was current before this call."""
 
-    def tell(self, **attributes: Any) -> None:
+    def tell(self, attributes: dict[str, Any]) -> None:
         """Add attributes, by the names of `semconv`."""
-        self._span.set_attributes({getattr(names, name): value for name, value in attributes.items()})
+        self._attributes |= attributes
+        self._span.set_attributes(attributes)
 
     def show(self, contents: Callable[[], dict[str, Any]]) -> None:
         """Add contents, which are only made if the team wants them in its spans."""
         settings = self._pen.settings
         if settings.content:
-            self.tell(**{name: written(value, settings.redact) for name, value in contents().items()})
+            self.tell({name: written(value, settings.redact) for name, value in contents().items()})
 
     def fail(self, kind: str) -> None:
         """The call failed."""
-        self._span.set_attribute(names.ERROR_TYPE, kind)
+        self.tell({names.ERROR_TYPE: kind})
         self._span.set_status(self._pen.api.StatusCode.ERROR, kind)
 
     def end(self) -> None:
         """End the span, once."""
         if self._span.is_recording():
-            found = getattr(self._span, "attributes", None) or {}
-            self._pen.instruments.count_call(found, perf_counter() - self._begun)
+            self._pen.instruments.count_call(self._attributes, perf_counter() - self._begun)
             self._span.end()
 
     def __enter__(self) -> Self:
@@ -192,7 +197,7 @@ class _Untraced(Call):
     def __init__(self) -> None:
         pass
 
-    def tell(self, **attributes: Any) -> None:
+    def tell(self, attributes: dict[str, Any]) -> None:
         pass
 
     def show(self, contents: Callable[[], dict[str, Any]]) -> None:
@@ -230,6 +235,9 @@ class _Pen:
         self._tracer = provider.get_tracer(SCOPE)
         self._ids = _Ids.of(self._tracer)
         self.instruments = Instruments(settings.meter_provider)
+        # The same spans are parents and ends of links again and again.
+        self._place = lru_cache(PLACES)(self._new_place)
+        self._below = lru_cache(PLACES)(self._new_below)
 
     def begin(self) -> str:
         """The place of the current span, else the beginning of a trace; empty if nothing records spans."""
@@ -243,7 +251,7 @@ class _Pen:
         sampled = sampler is None or sampler.should_sample(None, trace, names.INVOKE_WORKFLOW).decision.is_sampled()
         return trace_context(f"{trace:032x}", sampled=sampled)
 
-    def write(self, span: FinishedSpan) -> None:
+    def write(self, span: TraceSpan) -> None:
         """Write a span whose end is recorded."""
         trace, _, sampled = split_trace(span.trace)
         if self._ids is None or not sampled:
@@ -253,7 +261,7 @@ class _Pen:
             attributes.pop(names.MESSAGE, None)
         elif names.MESSAGE in attributes:
             attributes[names.MESSAGE] = self.settings.redact(attributes[names.MESSAGE])
-        self._ids.next = int(trace, 16), int(span.id, 16)
+        self._ids.next = self._place(trace, span.id)
         links = [self.api.Link(self._place(trace, id)) for id in span.links]
         made = self._tracer.start_span(
             span.name, self._below(trace, span.parent), attributes=attributes, links=links, start_time=_ns(span.start)
@@ -265,18 +273,17 @@ class _Pen:
         made.end(_ns(span.end))
         self.instruments.count(attributes, span.end - span.start, span.error)
 
-    def call(self, name: str, above: str, attributes: dict[str, Any]) -> Call:
+    def call(self, name: str, trace: str, above: str, attributes: dict[str, Any]) -> Call:
         """The span of a call that begins now."""
-        trace, parent, _ = split_trace(above)
         kind = self.api.SpanKind.CLIENT if attributes[names.OPERATION] == names.CHAT else self.api.SpanKind.INTERNAL
-        span = self._tracer.start_span(name, self._below(trace, parent), kind, attributes)
-        return Call(span, self)
+        span = self._tracer.start_span(name, self._below(trace, above), kind, attributes)
+        return Call(span, self, attributes)
 
-    def _place(self, trace: str, span: str) -> SpanContext:
+    def _new_place(self, trace: str, span: str) -> SpanContext:
         flags = self.api.TraceFlags(self.api.TraceFlags.SAMPLED)
         return self.api.SpanContext(int(trace, 16), int(span, 16), is_remote=True, trace_flags=flags)
 
-    def _below(self, trace: str, parent: str) -> Context:
+    def _new_below(self, trace: str, parent: str) -> Context:
         if not parent:
             return self.context.Context()
         return self.api.set_span_in_context(
@@ -293,8 +300,8 @@ class _Ids:
 
     def __init__(self, others: Any) -> None:
         self._others = others
-        self.next: tuple[int, int] | None = None
-        """Trace and span of the next span. Only the event loop of the team writes spans of this kind."""
+        self.next: SpanContext | None = None
+        """The place of the next span. Only the event loop of the team writes spans of this kind."""
 
     @classmethod
     def of(cls, tracer: Any) -> _Ids | None:
@@ -307,10 +314,10 @@ class _Ids:
         return ids
 
     def generate_trace_id(self) -> int:
-        return self.next[0] if self.next else int(self._others.generate_trace_id())
+        return self.next.trace_id if self.next else int(self._others.generate_trace_id())
 
     def generate_span_id(self) -> int:
-        return self.next[1] if self.next else int(self._others.generate_span_id())
+        return self.next.span_id if self.next else int(self._others.generate_span_id())
 
     def is_trace_id_random(self) -> bool:
         return False
@@ -356,15 +363,19 @@ class TracedModel:
             names.ATTEMPT: request.attempt,
         }
         call = self._tracing.call(f"{names.CHAT} {self._name}", request.context, attributes)
-        call.show(lambda: {"INSTRUCTIONS": request.instructions, "INPUT_MESSAGES": list(request.messages)})
+        call.show(lambda: {names.INSTRUCTIONS: request.instructions, names.INPUT_MESSAGES: list(request.messages)})
         return call
 
     def _note(self, call: Call, reply: Reply) -> None:
-        if reply.usage.total_tokens:  # else the provider reports none
-            call.tell(INPUT_TOKENS=reply.usage.input_tokens, OUTPUT_TOKENS=reply.usage.output_tokens)
-        if reply.usage.cost is not None:
-            call.tell(COST=reply.usage.cost)
-        call.show(lambda: {"OUTPUT_MESSAGES": {"text": reply.text, "calls": reply.calls}})
+        usage = reply.usage
+        figures: dict[str, float] = {}
+        if usage.total_tokens:  # else the provider reports none
+            figures = {names.INPUT_TOKENS: usage.input_tokens, names.OUTPUT_TOKENS: usage.output_tokens}
+        if usage.cost is not None:
+            figures[names.COST] = usage.cost
+        if figures:
+            call.tell(figures)
+        call.show(lambda: {names.OUTPUT_MESSAGES: {"text": reply.text, "calls": reply.calls}})
 
 
 class TracedToolkit:
@@ -385,9 +396,9 @@ class TracedToolkit:
             names.AGENT_ID: context.agent,
         }
         with self._tracing.call(f"{names.EXECUTE_TOOL} {name}", context, attributes) as call:
-            call.show(lambda: {"TOOL_ARGUMENTS": args})
+            call.show(lambda: {names.TOOL_ARGUMENTS: args})
             outcome = await self._toolkit.call(name, args, context)
-            call.show(lambda: {"TOOL_RESULT": outcome.text})
+            call.show(lambda: {names.TOOL_RESULT: outcome.text})
             if not outcome.ok:
                 call.fail("tool_error")
             return outcome

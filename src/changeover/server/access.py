@@ -228,6 +228,7 @@ ROUTES: dict[str, Role] = {
     "POST /tools/{id}/test": Role.ADMIN,
     "GET /workflows": Role.VIEWER,
     "GET /workflows/{id}": Role.VIEWER,
+    "GET /workflows/{id}/metrics": Role.VIEWER,
     "POST /workflows/{id}/runs": Role.OPERATOR,
     "GET /graph": Role.VIEWER,
     "GET /rules": Role.VIEWER,

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
@@ -63,14 +64,14 @@ class Frame(Struct, frozen=True, gc=False):
         id = b"id: %d\n" % self.seq if self.kind == "event" else b""
         return b"%sevent: %s\ndata: %s\n\n" % (id, self.kind.encode(), self.data)
 
-    def as_json(self) -> bytes:
+    @lru_cache(maxsize=16)  # noqa: B019 - of the last frames only: many clients are sent one frame, one after another
+    def as_json(self) -> str:
         """The frame as a message of a WebSocket."""
+        data = self.data.decode()
         if self.kind == "event":
-            return b'{"kind":"event","conversation":%s,"event":%s}' % (
-                msgspec.json.encode(self.conversation),
-                self.data,
-            )
-        return b'{"kind":"%s",%s' % (self.kind.encode(), self.data[1:])
+            conversation = msgspec.json.encode(self.conversation).decode()
+            return f'{{"kind":"event","conversation":{conversation},"event":{data}}}'
+        return f'{{"kind":"{self.kind}",{data[1:]}'
 
 
 class Spoken(Struct, frozen=True):
@@ -141,12 +142,15 @@ class Outbox:
         self.over = True
         self._news.set()
 
-    async def take(self) -> list[Frame] | None:
-        """All frames that wait: none if there was none for a while, None at the end."""
+    async def take(self, keep_alive: bool = False) -> list[Frame] | None:
+        """All frames that wait; None at the end. With `keep_alive`, none if there was none for SILENCE."""
         if not self._frames and not self.over:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(SILENCE):
-                    await self._news.wait()
+            if keep_alive:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(SILENCE):
+                        await self._news.wait()
+            else:  # without a timer, which would cost 3 µs for each frame of each client
+                await self._news.wait()
         self._news.clear()
         self._taken_at = self._loop.time()
         frames = list(self._frames)

@@ -37,7 +37,20 @@ class Piece:
 class Progress:
     """How far one step is."""
 
-    __slots__ = ("began", "ended", "error", "items", "open", "pieces", "plan", "status", "todo", "usage", "waits")
+    __slots__ = (
+        "began",
+        "ended",
+        "error",
+        "items",
+        "open",
+        "pieces",
+        "plan",
+        "retries",
+        "status",
+        "todo",
+        "usage",
+        "waits",
+    )
 
     def __init__(self, plan: StepPlan) -> None:
         self.plan = plan
@@ -51,6 +64,8 @@ class Progress:
         """Number of pieces that are under way, and of steps that have to end before this one."""
         self.began = self.ended = 0.0
         self.error = ""
+        self.retries = 0
+        """Number of attempts after the first one of each piece, without those that undo it."""
         self.usage = Usage()
         """What all attempts have spent, also those that undo it."""
 
@@ -164,6 +179,7 @@ class Flow:
             step.todo.pop()
         elif self.again and self.again[0] is piece:
             self.again.pop(0)
+        step.retries += bool(piece.attempt and not undo)
         piece.attempt, piece.tries, piece.not_before = piece.attempt + 1, piece.tries + 1, not_before
         piece.error, piece.refused = "", False
         if not undo:
@@ -348,6 +364,7 @@ def _report(step: Progress) -> StepReport:
         after=plan.after,
         status=step.status,
         attempts=sum(piece.attempt for piece in pieces),
+        retries=step.retries,
         items=len(pieces) if plan.for_each else None,
         items_done=sum(piece.status == "done" for piece in pieces) if plan.for_each else None,
         output=step.output,

@@ -30,29 +30,46 @@ def workflow_faults(workflows: object, functions: Collection[str], members: Coll
     known = [each for each in workflows if isinstance(each, Workflow)]
     ids = Counter(each.id for each in known if isinstance(each.id, str))
     found += [f"{n} workflows are called {id!r}; give each an id of its own" for id, n in ids.items() if n > 1]
-    found += [f"a member and a workflow are called {id!r}; give one another id" for id in ids if id in members]
-    for workflow in known:
-        found += [f"workflow {workflow.id!r} {each}" for each in _faults(workflow, functions, members)]
-    return found
+    return found + [words for each in known for _, words in faults_by_step(each, functions, members)]
 
 
-def _faults(workflow: Workflow, functions: Collection[str], members: Collection[str]) -> Iterator[str]:
+def faults_by_step(
+    workflow: Workflow, functions: Collection[str], members: Collection[str]
+) -> Iterator[tuple[int | None, str]]:
+    """What is wrong with one workflow: each fault with the place of its step in the list, None if it is not that of
+    one step."""
+    who = f"workflow {workflow.id!r}"
+    if workflow.id in members:
+        yield None, f"a member and a workflow are called {workflow.id!r}; give one another id"
+    for each in _faults(workflow):
+        yield None, f"{who} {each}"
+    steps = workflow.steps if _has_steps(workflow) else ()
+    afters = {step.id: step.after for step in steps if _is_names(step.after)}
+    for place, step in enumerate(steps):
+        for each in _step_faults(step, functions, members, afters):
+            yield place, f"{who} step {step.id!r} {each}"
+    for each in _formula_faults("output", workflow.output, set(afters), afters, ()) if steps else ():
+        yield None, f"{who} {each}"
+
+
+def _has_steps(workflow: Workflow) -> bool:
+    steps = workflow.steps
+    return isinstance(steps, Sequence) and bool(steps) and all(isinstance(each, WorkflowStep) for each in steps)
+
+
+def _faults(workflow: Workflow) -> Iterator[str]:
+    """Faults of a workflow that are not those of one step."""
     yield from _id_faults(workflow)
     for option in ("name", "description"):
         if not isinstance(value := getattr(workflow, option), str):
             yield f"has {option}={value!r}; give a text"
     yield from limit_faults(workflow.limits)
-    steps = workflow.steps
-    if not isinstance(steps, Sequence) or not steps or not all(isinstance(each, WorkflowStep) for each in steps):
-        yield f"has steps={steps!r}; give a list of WorkflowStep(…)s"
+    if not _has_steps(workflow):
+        yield f"has steps={workflow.steps!r}; give a list of WorkflowStep(…)s"
         return
-    ids = Counter(step.id for step in steps)
+    ids = Counter(step.id for step in workflow.steps)
     yield from (f"has {n} steps called {id!r}; give each an id of its own" for id, n in ids.items() if n > 1)
-    afters = {step.id: step.after for step in steps if _is_names(step.after)}
-    yield from _order_faults(afters)
-    for step in steps:
-        yield from (f"step {step.id!r} {each}" for each in _step_faults(step, functions, members, afters))
-    yield from _formula_faults("output", workflow.output, set(afters), afters, ())
+    yield from _order_faults({step.id: step.after for step in workflow.steps if _is_names(step.after)})
 
 
 def _id_faults(declared: Workflow | WorkflowStep) -> Iterator[str]:

@@ -17,9 +17,9 @@ from changeover.guards.limits import Limits
 from changeover.ids import root_of, run_id
 from changeover.inputs import message
 from changeover.messages import File
-from changeover.observe.chain import chain_of
-from changeover.observe.course import Course, course_of
-from changeover.observe.lanes import Drawing, drawing_of
+from changeover.observe.drawing.chain import chain_of
+from changeover.observe.drawing.course import Course, course_of
+from changeover.observe.drawing.lanes import Drawing, drawing_of
 from changeover.relay.context_flow import ValueFlow
 from changeover.relay.lists import ConversationRow, MessageRow, TaskRow
 from changeover.relay.prompt import Prompt

@@ -10,10 +10,10 @@ from fastapi.responses import Response
 from msgspec import Struct
 
 from changeover.guards.rules import Rule
-from changeover.observe.course import Course
-from changeover.observe.diagram import Plan, described, plan_of
-from changeover.observe.svg import drawn as drawing
-from changeover.observe.team_map import TeamMap, team_map
+from changeover.observe.drawing.course import Course
+from changeover.observe.drawing.diagram import Plan, described, plan_of
+from changeover.observe.drawing.svg import drawn as drawing
+from changeover.observe.drawing.team_map import TeamMap, team_map
 from changeover.server.resource import Resource, Served
 from changeover.server.wire import JSON, Json, Page
 

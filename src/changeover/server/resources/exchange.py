@@ -15,6 +15,7 @@ from changeover.exchange import changed_keys, check_import, code_export, import_
 from changeover.server.resource import Resource, Served, Who
 from changeover.server.resources.declarations import Drafts
 from changeover.server.wire import Json, body
+from changeover.union import in_code
 
 resource = Resource("exchange")
 
@@ -68,7 +69,7 @@ async def import_document(team: Served, who: Who, given: Annotated[TeamText, bod
     """Declare what a document holds in the store, all of it or nothing; what the store declares besides stays."""
     rows = await team.declarations.listed(include_removed=True)
     declared, current = team.declared, {each.key: each for each in rows}
-    check_import(given.text, SOURCE, rows, team.name, ToolModules(declared.tool_modules), declared.members)
+    check_import(given.text, SOURCE, rows, team.name, ToolModules(declared.tool_modules), in_code(declared))
     edits = import_edits(given.text, SOURCE, rows)
     changes = []
     for edit in edits:

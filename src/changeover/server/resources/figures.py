@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import Annotated, Literal
 
@@ -15,6 +16,7 @@ from changeover.observe.metrics import AgentMetrics, Metrics, PairMetrics
 from changeover.observe.periods import Period
 from changeover.observe.prometheus import Scrape, exposition
 from changeover.observe.readings import snapshot
+from changeover.observe.step_metrics import Place, StepMetrics
 from changeover.server.resource import Id, Resource, Served, Who, audited, seen
 from changeover.server.resources.agents import known_agent
 from changeover.server.resources.conversations import NOT_FOUND
@@ -36,6 +38,15 @@ class FromTo(PairMetrics, frozen=True, kw_only=True):
     receiver: str
 
 
+class StepFigures(StepMetrics, frozen=True, kw_only=True):
+    """How one step of a workflow went in the runs that ended."""
+
+    workflow: str
+    step: str
+    price: str
+    """What it cost, as people read it."""
+
+
 class Figures(Struct, frozen=True, kw_only=True):
     """Metrics of handoffs after `since`, up to and including `until`."""
 
@@ -48,6 +59,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     """How many runs made so many handoffs."""
     limits: dict[str, int]
     """How many conversations reached a limit, by its name."""
+    steps: list[StepFigures]
     periods: tuple[Period, ...]
     """The handoffs in equal periods of time."""
     price: str
@@ -95,7 +107,18 @@ async def read_metrics(team: Served, window: Window = None, format: Format = "js
     pairs = [FromTo(**asdict(each), sender=sender, receiver=to) for (sender, to), each in found.pairs.items()]
     named = {name: getattr(found, name) for name in Metrics.__struct_fields__}
     prices = {name: price(each.cost) for name, each in found.agents.items()}
-    return Json(Figures(**(named | {"pairs": pairs, "price": price(found.totals.cost), "prices": prices})))
+    steps = step_figures(found.steps)
+    return Json(
+        Figures(**(named | {"pairs": pairs, "steps": steps, "price": price(found.totals.cost), "prices": prices}))
+    )
+
+
+def step_figures(found: Mapping[Place, StepMetrics]) -> list[StepFigures]:
+    """Metrics of steps, as clients read them."""
+    return [
+        StepFigures(**asdict(each), workflow=workflow, step=step, price=price(each.cost))
+        for (workflow, step), each in found.items()
+    ]
 
 
 async def _scrape(team: Team) -> Scrape:
@@ -105,7 +128,7 @@ async def _scrape(team: Team) -> Scrape:
         await team.metrics(),
         courses,
         await team.log.approvals(team.name),
-        await snapshot(team.log, team.roster.seats.keys(), now),
+        await snapshot(team.log, await team.engine.world(), now),
     )
 
 

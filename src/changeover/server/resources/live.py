@@ -76,7 +76,7 @@ class Session:
             while (frames := await self._outbox.take()) is not None:
                 for frame in frames:
                     async with asyncio.timeout(PATIENCE):
-                        await self._socket.send_text(frame.as_json().decode())
+                        await self._socket.send_text(frame.as_json())
             with suppress(RuntimeError, WebSocketDisconnect):  # the client has left
                 await self._socket.close(RESTART)
         finally:
@@ -151,7 +151,7 @@ async def live(socket: WebSocket) -> None:
         with socket.app.state.live.connected(who.token) as outbox:
             await Session(socket, who, outbox).run()
     except Problem as problem:
-        await socket.send_text(notice(problem.kind, problem.detail).as_json().decode())
+        await socket.send_text(notice(problem.kind, problem.detail).as_json())
         await socket.close(RESTART if problem.status == 503 else POLICY, problem.detail[:120])
     except WebSocketDisconnect:
         return

@@ -40,6 +40,7 @@ CALLS: dict[str, Role] = {
     "lists.handoffs": Role.VIEWER,
     "lists.context_flow": Role.VIEWER,
     "measures.courses": Role.VIEWER,
+    "measures.steps": Role.VIEWER,
     "measures.expenses": Role.VIEWER,
     "measures.refused": Role.VIEWER,
     "measures.opened": Role.VIEWER,

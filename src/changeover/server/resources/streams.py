@@ -44,7 +44,7 @@ class EventStream(Response):
             self._fill(outbox, stack)
             leaving = asyncio.ensure_future(_left(receive, outbox))
             stack.callback(leaving.cancel)
-            while (frames := await outbox.take()) is not None:
+            while (frames := await outbox.take(keep_alive=True)) is not None:
                 await _sent(send, b"".join(frame.as_sse() for frame in frames) or SILENT)
             await _sent(send, b"", more=False)
 

@@ -184,7 +184,7 @@ async def claim(team: Served, who: Who, wanted: Annotated[Wanted, body(Wanted)])
 
 
 async def _seen_worker(team: Team, name: str, wanted: Wanted) -> None:
-    """Remember a worker that claims over HTTP, and so tells nobody that it is alive."""
+    """Record a worker that claims over HTTP, because such a worker does not report itself."""
     now = team.clock.now()
     lasts = max(wanted.lease, LEASE)
     worker = SeenWorker(name=name, agents=(wanted.agent,), started_at=now, until=now + lasts, team=team.name)

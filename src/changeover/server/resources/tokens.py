@@ -42,7 +42,7 @@ class TokenView(NewToken, frozen=True, kw_only=True):
 
 
 class IssuedToken(Struct, frozen=True):
-    """A new token. Nobody can read its secret again."""
+    """A new token. Its secret cannot be read again."""
 
     token: TokenView
     secret: str

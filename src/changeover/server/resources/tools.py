@@ -23,7 +23,7 @@ from changeover.team import Team
 from changeover.toolkits.toolkit import lone_toolkit
 from changeover.tools.mcp_server import McpServer
 from changeover.tools.run_context import RunContext
-from changeover.union import scope_over
+from changeover.union import in_code, scope_over
 
 resource = Resource("tools")
 
@@ -96,7 +96,7 @@ class ToolBench:
         """The tools that the store declares and that can be called by their names."""
         team = self._team.declared
         rows = await self._team.declarations.listed(include_removed=True)
-        scope = scope_over(rows, team.name, ToolModules(team.tool_modules), team.members)
+        scope = scope_over(rows, team.name, ToolModules(team.tool_modules), in_code(team))
         return {
             name: each for name, each in scope.tools.items() if each is not ABSENT and not isinstance(each, NOT_CALLED)
         }

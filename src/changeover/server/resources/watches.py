@@ -108,7 +108,7 @@ async def _queue(team: Team, who: Caller) -> list[tuple[str, Any]]:
 
 async def _bus(team: Team, who: Caller) -> list[tuple[str, Any]]:
     events = [(each.id, Step(each.id)) for each in await team.bus.events(limit=MOST_ITEMS)]
-    deliveries = await team.log.outbox.deliveries(team.name, limit=MOST_ITEMS)
+    deliveries = await team.log.outbox.deliveries(team.name, [id for id, _ in events])
     steps = [Step(each.event.id, each.subscriber, each.state, each.attempts) for each in deliveries]
     return [*events, *((f"{each.event} {each.subscriber}", each) for each in steps)]
 

@@ -15,7 +15,9 @@ from changeover.facts import StepReport, WorkflowRun
 from changeover.guards.limits import Limits
 from changeover.ids import run_id
 from changeover.inputs import conversation_id, started
-from changeover.observe.workflow_map import WorkflowMap, input_names, workflow_map
+from changeover.observe.drawing.workflow_map import WorkflowMap, input_names, workflow_map
+from changeover.observe.metrics import window_of
+from changeover.observe.step_metrics import step_metrics
 from changeover.relay.lists import ApprovalRow
 from changeover.relay.requests import Resume, Say
 from changeover.relay.result import error_of, result_of
@@ -25,6 +27,7 @@ from changeover.server.access import Caller
 from changeover.server.problems import Problem
 from changeover.server.resource import Id, Key, Resource, Served, Who, free_or_seen, own_key, seen
 from changeover.server.resources.conversations import RUN, Manner, answered
+from changeover.server.resources.figures import StepFigures, Window, step_figures
 from changeover.server.resources.runs import state_of
 from changeover.server.wire import Json, Page, body
 from changeover.team import Team
@@ -137,6 +140,16 @@ async def retry_step(id: Id, step: StepId, team: Served, who: Who, manner: Manne
     """Carry out a step of the workflow that ended last here again, and all steps that follow it."""
     await seen(team, who, id)
     return await answered(team, Resume(id, step), manner)
+
+
+@resource.route("GET /workflows/{id}/metrics", Page[StepFigures], refusals={404: "There is no such workflow"})
+async def read_step_metrics(id: Id, team: Served, window: Window = None) -> Json:
+    """How the steps of a workflow went in the runs that ended, in the order in which they are declared."""
+    plan = await _plan(team, id)
+    span = window_of(window, team.clock.now())
+    found = {each.step: each for each in step_figures(await step_metrics(team.log.measures, *span, id))}
+    known = [step.id for step in plan.steps if step.id in found]
+    return Json(Page([found.pop(step) for step in known] + list(found.values())))
 
 
 async def plans(team: Team) -> list[Plan]:

@@ -9,6 +9,9 @@ const ICONS = { specialist: "split", workflow: "workflow", webhook: "globe", eve
 
 export const state = (each) => h("span", { class: `pill ${each.state === "waiting" && each.attempts > 1 ? "warn" : TONES[each.state]}` }, each.state === "dead" ? "dead letter" : each.state);
 
+// A sign for the target of a subscription: an agent by its letter and colour, others by their kind.
+export const sign = (kind, to) => (kind === "agent" ? avatar(to, "small") : icon(ICONS[kind], "small"));
+
 // Who gets an event: an agent by its name and colour, others by their kind.
 export const target = (kind, to) => (kind === "agent" ? h("span", { class: `row ${hueOf(to)}` }, avatar(to, "small"), named(to)) : h("span", { class: "row" }, icon(ICONS[kind], "small"), h("span", { class: "vh" }, `${kind} `), h("bdi", {}, to)));
 

@@ -1,4 +1,5 @@
 // How values read: times, durations, numbers, values of variables.
+export const STATUSES = { running: "Running", waiting: "Waiting", pending: "In the queue", completed: "Completed", failed: "Failed", cancelled: "Cancelled", idle: "Idle" };
 const pad = (number) => String(number).padStart(2, "0");
 
 export function took(seconds) {
@@ -19,6 +20,9 @@ export function left(seconds) {
 export function clock(at) {
   return new Date(at * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
 }
+
+// To the second, for lists of what happens often.
+export const moment = (at) => new Date(at * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 
 export function day(at) {
   const date = new Date(at * 1000);

@@ -33,7 +33,7 @@ export async function showRuns(title, wanted) {
   list.removeAttribute("aria-busy");
 }
 
-const SLOWEST = ["latency", "work_time"]; // figures of which the slowest handoffs are listed, with their times
+const SLOWEST = ["latency", "work_time"]; // these figures list the slowest handoffs, with their times
 
 function runLine(each, time) {
   const who = [each.agent && nameOf(each.agent), each.receiver && nameOf(each.receiver)].filter(Boolean).join(" → ");

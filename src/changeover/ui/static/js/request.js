@@ -17,7 +17,7 @@ const VERDICTS = { approve: "Approved", edit: "Approved with changes", reject: "
 export function summaryOf({ kind, agent, tool, receiver, message }) {
   const who = nameOf(agent);
   if (kind === "task") return message || `${who} has a task for a person`;
-  if (kind === "escalation") return `Nobody takes what ${who} hands on: ${message || `it was meant for ${nameOf(receiver)}`}`;
+  if (kind === "escalation") return `No agent takes what ${who} hands on: ${message || `it was meant for ${nameOf(receiver)}`}`;
   if (kind === "permission") return `${nameOf(receiver)} needs a permission to help ${who}`;
   if (receiver) return `${who} wants to hand over to ${nameOf(receiver)}`;
   return message || `${who} asks to call ${tool}`;
@@ -39,7 +39,7 @@ export function consequences({ kind, agent, tool, receiver, on_expiry: expiry },
 }
 
 export function verdictWords({ state, decision, by }) {
-  if (state === "expired") return decision?.type === "approve" ? "Approved, because nobody decided in time" : "Rejected, because nobody decided in time";
+  if (state === "expired") return decision?.type === "approve" ? "Approved, because no person decided in time" : "Rejected, because no person decided in time";
   if (state === "withdrawn") return "No longer needed";
   const words = decision?.type === "edit" && decision.receiver ? "Handed on" : VERDICTS[decision?.type] ?? "Decided";
   return `${words}${by ? ` by ${by}` : ""}`;

@@ -2,13 +2,14 @@
 import { course } from "./agents/map.js";
 import { now } from "./api.js";
 import { h, icon, root, s } from "./dom.js";
-import { count, cut, day, left, took, value } from "./format.js";
+import { count, cut, day, left, plural, took, value } from "./format.js";
 import { scrolling } from "./panel.js";
-import { hueOf, nameOf } from "./team.js";
+import { avatar, hueOf, nameOf } from "./team.js";
 
 const WORDS = { pending: "waits", compensated: "undone" };
 const TONES = { done: "good", failed: "bad", running: "info", compensated: "warn", asks: "warn", retries: "warn" };
-const PART = 24; // letters of a name that fit into a box
+const PART = 21; // letters of a name that fit into a box
+const SHORT = 90; // letters of an output that are shown unasked
 
 // The state of a step in one word: one that waits for a person, or for its next attempt, is not at work.
 export const stateOf = (step, run) => (run.waits_for[step.id] ? "asks" : step.status === "running" && run.next_tries[step.id] > now() ? "retries" : step.status);
@@ -36,8 +37,12 @@ function box(placed, step, run) {
     placed.many && s("rect", { class: "card behind", x: 4, y: 4, width, height, rx: 9 }),
     s("rect", { class: "card", width, height, rx: 9 }), s("rect", { class: "mark", x: 9, y: 10, width: 4, height: height - 20, rx: 2 }),
     s("text", { class: "name", x: 22, y: 20 }, cut(placed.name, PART)), s("text", { class: "sub", x: 22, y: 36 }, cut(member(placed.member), PART)),
-    said && s("text", { class: `state ${TONES[state] ?? ""}`, x: 22, y: 52 }, cut(said, PART + 2)));
+    said && s("text", { class: `state ${TONES[state] ?? ""}`, x: 22, y: 52 }, cut(said, PART + 2)), step?.items ? progress(step, placed.box) : null);
 }
+
+// Of a step that runs once for each item: the share of the items that are done.
+const progress = ({ items, items_done: done }, { width, height }) =>
+  [s("rect", { class: "items", x: 22, y: height - 6, width: width - 34, height: 3, rx: 1.5 }), done > 0 && s("rect", { class: "items-done", x: 22, y: height - 6, width: ((width - 34) * done) / items, height: 3, rx: 1.5 })];
 
 // `run` tells how far the steps are; without it the definition is drawn.
 export function graph(map, run = { steps: [] }) {
@@ -61,12 +66,35 @@ function row(step, run, retry) {
   const tokens = (step.usage.input_tokens ?? 0) + (step.usage.output_tokens ?? 0);
   const said = step.error || (step.output === null ? "" : value(step.output));
   const state = h("span", { class: `pill ${TONES[stateOf(step, run)] ?? ""}` }, h("i", { class: "dot" }), words(step, run));
-  const asked = run.waits_for[step.id] && h("a", { class: "soft", href: `${root}/approvals/${encodeURIComponent(run.waits_for[step.id])}` }, "decide");
-  return h("tr", { "data-step": step.id }, h("th", { scope: "row" }, h("bdi", {}, step.name)), h("td", { class: "text" }, h("bdi", {}, step.agent.includes(".") ? "a function" : nameOf(step.agent))),
+  const asked = run.waits_for[step.id] && h("a", { class: "btn small", href: `${root}/approvals/${encodeURIComponent(run.waits_for[step.id])}` }, "Decide");
+  return h("tr", { "data-step": step.id }, h("th", { scope: "row" }, h("bdi", {}, step.name)), h("td", { class: "text" }, doer(step.agent)),
     h("td", { class: "text" }, h("span", { class: "row" }, state, asked)), h("td", {}, step.attempts ? String(step.attempts) : "–"),
     h("td", {}, step.began ? day(step.began) : "–"), h("td", {}, step.ended && step.began ? took(step.ended - step.began) : "–"), h("td", {}, tokens ? count(tokens) : "–"),
-    h("td", { class: `text said ${step.error ? "fault" : ""}` }, h("bdi", {}, cut(said, 160))),
-    retry && h("td", { class: "text" }, step.attempts ? h("button", { class: "btn small", type: "button", "aria-label": `Retry ${step.name}`, onclick: (event) => retry(step.id, event.currentTarget) }, icon("rotate-ccw", "small"), "Retry") : null));
+    h("td", { class: `text said ${step.error ? "fault" : ""}` }, tell(step, said)),
+    retry && h("td", { class: "text" }, step.attempts ? again(step, retry) : null));
+}
+
+const doer = (id) => (id.includes(".") ? h("span", { class: "row soft" }, icon("square-function", "small"), "a function") : h("span", { class: "row" }, avatar(id, "small"), h("bdi", {}, nameOf(id))));
+
+// What a step gave: a short text as it is, anything else opens.
+function tell({ error, output }, said) {
+  const isText = Boolean(error) || output === null || typeof output !== "object";
+  if (isText && said.length <= SHORT) return h("bdi", {}, said);
+  const short = isText ? cut(said, SHORT) : Array.isArray(output) ? plural(output.length, "item") : Object.keys(output).join(", ") || "{ }";
+  return h("details", {}, h("summary", {}, h("bdi", {}, cut(short, SHORT))), h("pre", {}, isText ? said : JSON.stringify(output, null, 2)));
+}
+
+// The step that failed is the one to retry; the others are rarely begun anew, and their button is quiet.
+function again(step, retry) {
+  const failed = step.status === "failed";
+  return h("button", { class: `btn small ${failed ? "primary" : "quiet"}`, type: "button", title: "Carry out this step and all that follow it again", "aria-label": `Retry ${step.name}`, onclick: (event) => retry(step.id, event.currentTarget) }, icon("rotate-ccw", "small"), failed && "Retry");
+}
+
+// Scroll the graph, and nothing else, to the step that is at work, waits or has failed.
+function reveal(graphBox, run) {
+  const at = run.steps.find((each) => ["running", "asks", "retries", "failed"].includes(stateOf(each, run)));
+  const placed = at && run.map.steps.find((each) => each.id === at.id);
+  if (placed) graphBox.scrollLeft = placed.box.x + (placed.box.width - graphBox.clientWidth) / 2;
 }
 
 // The last workflow of a conversation: its graph and its steps, which can be retried once it is over.
@@ -78,5 +106,6 @@ export function showSteps(box, run, retry) {
   box.replaceChildren(h("section", { class: "panel flowcard", "aria-label": "Workflow" }, h("header", {}, h("h2", {}, "Workflow ", title), run.status === "rolling back" && h("span", { class: "pill warn" }, "undoes what was done")),
     run.error && h("p", { class: "in-panel fault" }, h("bdi", {}, run.error)), graph(run.map, run), table(run, isOver(run) && retry)));
   [box.dataset.standing, box.hidden] = [standing, false];
+  reveal(box.querySelector(".flowbox"), run);
   if (focused) box.querySelector(`[data-step="${CSS.escape(focused)}"] button`)?.focus();
 }

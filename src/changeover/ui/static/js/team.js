@@ -7,7 +7,14 @@ let [asked, known] = [null, []];
 export const team = () => (asked ??= get("/agents").then((said) => (known = (said.items ?? said).filter((each) => !each.removed).map(member))).catch((problem) => (problem.status === 403 ? [] : Promise.reject(problem))));
 const member = ({ id, profile, start, kind }) => ({ id, start, kind, name: profile.name ?? "", description: profile.description ?? "" });
 
-export const nameOf = (id) => known.find((each) => each.id === id)?.name || id;
+const further = new Map();
+// Names of what works like a member without being one: a workflow, and the functions of its steps.
+export const nameFlow = ({ workflow, name, steps }) => {
+  further.set(workflow, name);
+  for (const step of steps) if (step.agent.includes(".")) further.set(step.agent, step.name);
+};
+
+export const nameOf = (id) => known.find((each) => each.id === id)?.name || further.get(id) || id;
 
 export function hueOf(id) {
   const place = known.findIndex((each) => each.id === id);

@@ -27,7 +27,8 @@ export function showPrompt(prompt, saved, why = "") {
   }
   const part = (title, ...body) => h("section", {}, h("h3", {}, title), ...body);
   const old = new Map((saved?.tools ?? []).map((each) => [each.name, JSON.stringify(each)]));
-  const tool = (each) => h("details", { class: saved && old.get(each.name) !== JSON.stringify(each) ? "plus" : "" }, h("summary", { class: "mono" }, each.name), h("pre", { tabindex: "0" }, JSON.stringify(each, null, 2)));
+  const opened = new Set([...seen.querySelectorAll("details[open] > summary")].map((each) => each.textContent)); // stay open
+  const tool = (each) => h("details", { open: opened.has(each.name), class: saved && old.get(each.name) !== JSON.stringify(each) ? "plus" : "" }, h("summary", { class: "mono" }, each.name), h("pre", { tabindex: "0" }, JSON.stringify(each, null, 2)));
   seen.replaceChildren(
     h("h2", { class: "row" }, "Prompt as sent", h("span", { class: "grow" }), h("span", { class: "mono dim" }, `${prompt.tokens} tokens`)),
     h("p", { class: "meta why", role: "status" }, why), h("p", { class: "meta" }, origin(prompt.handoff)),

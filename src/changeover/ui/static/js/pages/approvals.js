@@ -150,7 +150,7 @@ class Inbox {
 
   #nothing() {
     byId("about").replaceChildren();
-    byId("decide").replaceChildren(h("div", { class: "nothing" }, icon("inbox"), h("h2", {}, "Requests to people appear here"), h("p", {}, "A tool or a handoff that needs approval, a task that nobody takes, and tasks of people in the team. Declare `approval=True` on a tool to ask for one."), h("a", { class: "btn", href: `${root}/chat` }, "Open Chat")));
+    byId("decide").replaceChildren(h("div", { class: "nothing" }, icon("inbox"), h("h2", {}, "Requests to people appear here"), h("p", {}, "A tool or a handoff that needs approval, a task that no agent takes, and tasks of people in the team. Declare `approval=True` on a tool to ask for one."), h("a", { class: "btn", href: `${root}/chat` }, "Open Chat")));
   }
 
   #fault(problem) {

@@ -1,11 +1,12 @@
 // Bus: events with what each subscriber did, dead letters with one action, and the subscribers with their backlog.
 import { get, inPath, may, now, post, query } from "../api.js";
-import { deliveries, state, target } from "../deliveries.js";
+import { deliveries, sign, state } from "../deliveries.js";
 import { byId, h, icon, root } from "../dom.js";
-import { ago, cut, day, plural, value } from "../format.js";
+import { ago, cut, day, moment, plural, value } from "../format.js";
 import { broken, complain, frame } from "../frame.js";
 import { live } from "../live.js";
 import { ask, field, keepFresh, panel } from "../panel.js";
+import { hueOf, named, nameOf } from "../team.js";
 
 const REFRESH = 15; // seconds; changes come over the socket at once
 const MOST = 50; // events of a page
@@ -105,9 +106,15 @@ class Bus {
     const open = event.id === chosen();
     const states = Object.values(Object.groupBy(event.deliveries, (each) => each.state));
     const row = h("a", { class: "event", href: open ? at("") : at(event.id), "data-here": true, "aria-expanded": String(open), role: "button" },
-      icon("chevron-right", "small"), h("time", { class: "mono", title: day(event.at) }, ago(event.at, now())), h("span", { class: "mono type" }, h("bdi", {}, event.type)), h("span", { class: "about" }, h("bdi", {}, about(event))),
+      icon("chevron-right", "small"), h("time", { class: "mono", title: new Date(event.at * 1000).toLocaleString() }, today(event.at) ? moment(event.at) : day(event.at)), h("span", { class: "mono type" }, h("bdi", {}, event.type)), h("span", { class: "about" }, h("bdi", {}, about(event))), this.#went(event),
       h("span", { class: "states" }, states.length ? states.map((each) => h("span", { class: "row" }, each.length > 1 && h("span", { class: "meta" }, `${each.length} ×`), state(each[0]))) : h("span", { class: "meta" }, "no subscriber wanted it")));
     return h("li", { class: open ? "open" : "" }, row, open && this.#inside(event));
+  }
+
+  // The signs of its subscribers, in the order of the list beside.
+  #went(event) {
+    const got = new Set(event.deliveries.map((each) => each.subscriber));
+    return h("span", { class: "went" }, this.view.subscribers.filter(({ id }) => got.has(id)).map(({ id, kind, to }) => h("span", { class: hueOf(to), title: id }, sign(kind, to))));
   }
 
   #inside(event) {
@@ -135,16 +142,23 @@ function read(text) {
   }
 }
 
+const today = (at) => new Date(at * 1000).toDateString() === new Date().toDateString();
+// A time as programs write it is shown as people read it.
+const dated = (given) => (typeof given === "string" && /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(given) && !Number.isNaN(Date.parse(given)) ? day(Date.parse(given) / 1000) : value(given));
+
 function about(event) {
   if (event.subject) return event.subject;
-  const pairs = event.data && typeof event.data === "object" && !Array.isArray(event.data) ? Object.entries(event.data).map(([name, each]) => `${name} ${value(each)}`) : event.data === null ? [] : [value(event.data)];
+  const pairs = event.data && typeof event.data === "object" && !Array.isArray(event.data) ? Object.entries(event.data).map(([name, each]) => `${name} ${dated(each)}`) : event.data === null ? [] : [value(event.data)];
   return cut(pairs.join(", "), 120);
 }
 
+// A subscription without a name is called after its types and its target; the types stand below.
+const calledBy = ({ id, types, kind, to }) => (!id.startsWith(`${types} to `) ? id : kind === "agent" ? nameOf(to) : id.slice(types.length + 4));
+
 function subscriber(each) {
   const stands = each.dead ? ["bad", plural(each.dead, "dead letter")] : each.waiting ? ["warn", `${each.waiting} behind`] : ["good", "up to date"];
-  return h("li", {}, target(each.kind, each.to), h("span", { class: `pill ${stands[0]}` }, stands[1]), h("code", {}, each.types),
-    h("span", { class: "meta" }, { agent: "starts a handoff", specialist: "the router finds a specialist", workflow: "starts a workflow", webhook: "gets a CloudEvent", event: "publishes an event", function: "is called" }[each.kind], each.priority !== "normal" && `, ${each.priority}`, each.where && [", where ", h("code", {}, each.where)], each.oldest_at && `; the oldest waits since ${day(each.oldest_at)}`));
+  return h("li", {}, h("span", { class: `row ${hueOf(each.to)}` }, sign(each.kind, each.to), h("bdi", { title: each.id }, calledBy(each))), h("span", { class: `pill ${stands[0]}` }, stands[1]), h("code", {}, each.types),
+    h("span", { class: "meta" }, { agent: "starts a handoff to ", specialist: "the router finds a specialist in ", workflow: "starts the workflow ", webhook: "sends a CloudEvent to ", event: "publishes ", function: "calls " }[each.kind], named(each.to), each.priority !== "normal" && `, ${each.priority}`, each.where && [", where ", h("code", {}, each.where)], each.oldest_at && `; the oldest waits since ${day(each.oldest_at)}`));
 }
 
 const how = (signed) =>

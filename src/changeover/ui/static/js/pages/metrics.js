@@ -172,7 +172,7 @@ class Dashboard {
     const alive = workers.filter((each) => each.alive).length;
     const rows = Object.entries(agents).map(([id, each]) => [named(id), String(each.waiting), each.stuck ? h("span", { class: "bad" }, String(each.stuck)) : "0", String(each.claimed), String(each.resting), maybe(each.oldest, took), String(each.workers)]);
     const more = [h("span", { class: "meta" }, plural(alive, "live worker")), h("span", { class: "grow" }), h("a", { class: "link meta", href: `${root}/queue` }, "Open the queue")];
-    return panel("Queue", { more, whole: true }, rows.length ? scrolling("Queue", grid({ heads: ["Agent", "Waiting", "Stuck", "Claimed", "Resting", "Oldest", "Workers"], rows, label: "Queue" })) : quiet("No ticket waits, and no worker is there. Agents with pull=True get their work from the queue."));
+    return panel("Queue", { more, whole: true }, rows.length ? scrolling("Queue", grid({ heads: ["Agent", "Waiting", "Stuck", "Claimed", "On hold", "Oldest", "Workers"], rows, label: "Queue" })) : quiet("No ticket waits, and no worker is there. Agents with pull=True get their work from the queue."));
   }
 }
 

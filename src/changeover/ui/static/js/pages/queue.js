@@ -11,7 +11,7 @@ import { avatar, hueOf, named, nameOf } from "../team.js";
 const REFRESH = 5; // seconds
 const LEASE = 60; // seconds of a full bar, unless the lease is longer
 const STUCK = 3; // reasons for which tickets are stuck that are shown in full, each with its oldest ticket
-const LANES = { waiting: "Waiting", claimed: "Claimed", resting: "Resting" };
+const LANES = { waiting: "Waiting", claimed: "Claimed", resting: "On hold" };
 const ENDS = { COMPLETE: "good", RETURNED: "good", REJECTED: "bad", FAILED: "bad", TIMEOUT: "warn" };
 const PRIORITIES = (priority) => (priority >= 20 ? "urgent" : priority > 0 ? "high" : priority < 0 ? "low" : "");
 const wanted = () => new URLSearchParams(location.search).get("receiver") ?? "";
@@ -109,7 +109,7 @@ class Queue {
     const left = ticket.until === null ? null : Math.max(0, ticket.until - now());
     const stuck = ticket.standing === "stuck";
     return h("li", { class: `ticket ${stuck ? "is-stuck" : ""}` },
-      h("span", { class: "top" }, h("span", { class: "id" }, h("bdi", {}, ticket.id)), h("span", { class: "meta" }, PRIORITIES(ticket.priority))),
+      h("span", { class: "top" }, short(ticket.id), h("span", { class: "meta" }, PRIORITIES(ticket.priority))),
       h("span", { class: "task" }, this.#link(ticket)), h("span", { class: `row ${hueOf(ticket.agent)}` }, avatar(ticket.agent, "small"), ticket.worker ? h("span", { class: "mono" }, ticket.worker) : named(ticket.agent)),
       left !== null ? h("span", { class: "lease" }, "lease", level(left / Math.max(LEASE, left), { tone: left < 10 ? "warn" : "" }), h("span", { class: "mono" }, took(left))) : h("span", { class: `meta ${stuck ? "bad" : ""}` }, ticket.standing === "resting" ? "waits for a person or a delegate" : `waiting ${took(now() - ticket.at)}${ticket.attempts ? `, ${plural(ticket.attempts, "failed claim")}` : ""}`),
       !this.inFull.has(ticket) && this.#acts(ticket));
@@ -127,10 +127,13 @@ class Queue {
   }
 }
 
-const lane = (words, count, items, more) => h("section", { class: "lane", "aria-label": words }, h("h2", {}, words, h("span", { class: "dim" }, String(count))), h("ul", {}, items), more && h("p", { class: "meta" }, more));
+const LETTERS = 14; // of an id; its end tells tickets apart
+const short = (id) => h("span", { class: "id", title: id }, h("bdi", {}, id.length > LETTERS ? `…${id.slice(-LETTERS + 1)}` : id));
+
+const lane = (words, count, items, more) => h("section", { class: "lane", "aria-label": words }, h("h2", {}, words, h("span", { class: "dim" }, String(count))), items.length ? h("ul", {}, items) : h("p", { class: "meta" }, "none"), more && h("p", { class: "meta" }, more));
 
 const over = (each) =>
-  h("li", { class: "ticket over" }, h("span", { class: "top" }, h("span", { class: "id" }, h("bdi", {}, each.id)), h("span", { class: `pill ${ENDS[each.state] ?? ""}` }, each.state)),
+  h("li", { class: "ticket over" }, h("span", { class: "top" }, short(each.id), h("span", { class: `pill ${ENDS[each.state] ?? ""}` }, each.state)),
     h("span", { class: "task" }, h("a", { href: `${root}/runs/${inPath(each.conversation.split("/")[0])}` }, h("bdi", {}, each.message || each.id))), h("span", { class: "meta" }, `${took(each.ended_at - each.offered_at)}, `, named(each.receiver), each.reason && `: ${cut(each.reason, 120)}`));
 
 const nothing = () =>

@@ -10,7 +10,7 @@ import { avatar, hueOf, named, nameOf } from "../team.js";
 const REFRESH = 15; // seconds
 const MEASURES = { success: "Resolved", tokens: "Tokens", cost: "Cost", seconds: "Time to answer" };
 const FEW = 10; // tasks below which the evidence is thin
-const measureName = (name) => MEASURES[name] ?? name;
+const measureName = (name) => MEASURES[name] ?? name.charAt(0).toUpperCase() + name.slice(1).replaceAll("_", " ");
 const SHOW = { success: (value) => `${(100 * value).toFixed(1)} %`, tokens: count, seconds: took };
 const shown = (measure, value) => maybe(value, SHOW[measure] ?? ((each) => Number(each.toPrecision(3)).toLocaleString("en")));
 
@@ -96,7 +96,10 @@ function weight(each) {
   return h("li", { class: hueOf(each.agent) }, avatar(each.agent, "small"), named(each.agent), level(each.worth, { low: each.low, high: each.high }), h("span", { class: "num", title: `${each.low.toFixed(2)} to ${each.high.toFixed(2)}` }, each.worth.toFixed(2)), h("span", { class: "meta" }, facts.filter(Boolean).join(", "), h("span", { class: "vh" }, `, interval ${each.low.toFixed(2)} to ${each.high.toFixed(2)}`)));
 }
 
-const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(Math.abs(value) < 10 ? 1 : 0)} %`;
+function signed(value) {
+  const amount = Math.abs(value).toFixed(Math.abs(value) < 10 ? 1 : 0);
+  return `${Number(amount) === 0 ? "" : value > 0 ? "+" : "−"}${amount} %`;
+}
 
 function rowOf(verdict, variant) {
   const found = verdict.comparisons.find((each) => each.variant === variant);

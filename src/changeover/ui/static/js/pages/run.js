@@ -3,15 +3,17 @@ import { BASE, get, inPath, may, now, post } from "../api.js";
 import { byId, h, icon, root } from "../dom.js";
 import { complain, frame, shortcut } from "../frame.js";
 import { BUSY } from "../events.js";
+import { STATUSES } from "../format.js";
 import { live } from "../live.js";
 import { ChainView } from "../run/chain.js";
 import { showContext } from "../run/context.js";
-import { showFacts, STATUSES } from "../run/facts.js";
+import { showFacts } from "../run/facts.js";
 import { Film } from "../run/film.js";
 import { Inspector } from "../run/inspector.js";
 import { Scrubber } from "../run/scrubber.js";
 import { spansOf } from "../run/spans.js";
 import { Waterfall } from "../run/waterfall.js";
+import { nameFlow } from "../team.js";
 
 const MARKED = ["handoff_accepted", "handoff_rejected", "handoff_expired", "circuit_found", "handoff_rolled_back"];
 const id = decodeURIComponent(location.pathname.slice(`${root}/runs/`.length));
@@ -22,6 +24,7 @@ class RunPage {
   guards = [];
   #following = true; // the last step is shown, also when more events come
   #dirty = 0;
+  #flowParts = null;
 
   constructor(who) {
     this.who = who;
@@ -50,6 +53,7 @@ class RunPage {
   async #lay() {
     const [drawing, handoffs, flows] = await Promise.all([get(`/conversations/${inPath(id)}/chain`), get(`/conversations/${inPath(id)}/handoffs`), get(`/conversations/${inPath(id)}/workflows`)]);
     [this.flow] = flows.items;
+    flows.items.forEach(nameFlow);
     this.drawing = drawing;
     this.records = new Map(handoffs.items.map((each) => [each.id, each]));
   }
@@ -88,9 +92,10 @@ class RunPage {
     if (this.inspector.shown?.handoff) this.inspector.handoff(this.inspector.shown.handoff);
   }
 
-  // Read only where a workflow runs: most conversations have none.
+  // Script and styles are read only where a workflow runs: most conversations have none.
   async #steps() {
-    const { showSteps } = await import("../steps.js");
+    this.#flowParts ??= Promise.all([import("../steps.js"), sheet("panels"), sheet("steps")]);
+    const [{ showSteps }] = await this.#flowParts;
     showSteps(byId("flow"), this.flow, may(this.who, "operator") && ((step, button) => this.retry(step, button)));
   }
 
@@ -163,6 +168,7 @@ class RunPage {
   }
 }
 
+const sheet = (name) => new Promise((done) => document.head.append(h("link", { rel: "stylesheet", href: `${root}/static/css/${name}.css`, onload: done, onerror: done })));
 const clock = (seconds) => `${String(Math.floor(seconds / 60)).padStart(2, "0")}:${(seconds % 60).toFixed(1).padStart(4, "0")}`;
 
 function fail(problem) {

@@ -2,11 +2,10 @@
 import { get, inPath, now, query } from "../api.js";
 import { byId, h, icon, keyed, root, s } from "../dom.js";
 import { broken, complain, frame, shortcut } from "../frame.js";
-import { ago, day } from "../format.js";
+import { ago, day, STATUSES } from "../format.js";
 import { live } from "../live.js";
 import { avatar, named, nameOf } from "../team.js";
 
-const STATUSES = { running: "Running", waiting: "Waiting", pending: "In the queue", completed: "Completed", failed: "Failed", cancelled: "Stopped" };
 const PAGE = 50;
 
 class Runs {
@@ -16,13 +15,13 @@ class Runs {
   constructor(agents) {
     Object.assign(this, { rows: [], next: null, form: byId("filters"), box: byId("list") });
     this.form.agent.append(...agents.map(({ id }) => h("option", { value: id }, nameOf(id))));
-    this.form.status.append(...Object.entries(STATUSES).map(([value, words]) => h("option", { value }, words)));
+    this.form.status.append(...Object.entries(STATUSES).filter(([value]) => value !== "idle").map(([value, words]) => h("option", { value }, words)));
     for (const [name, value] of new URLSearchParams(location.search)) if (this.form[name]) this.form[name].value = value;
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.form.addEventListener("input", () => this.#soon());
     this.body = h("tbody");
     this.more = h("button", { class: "btn", type: "button", onclick: () => this.load(this.next) }, "Show more");
-    const heads = ["Title", "Status", "Agent", "Handoffs", "Last change"];
+    const heads = ["Title", "Status", "Agent", "From", "Handoffs", "Began", "Last change"];
     this.table = [h("table", { class: "runs" }, h("thead", {}, h("tr", {}, heads.map((each) => h("th", { scope: "col" }, each)))), this.body), h("p", { class: "more-runs" }, this.more)];
     live.watch("conversations", (said) => this.hear(said));
     setInterval(() => this.draw(), 30000);
@@ -95,7 +94,9 @@ const row = (each) =>
     h("td", { class: "title" }, h("a", { href: `${root}/runs/${inPath(each.id)}` }, h("bdi", {}, each.title || each.id))),
     h("td", {}, h("span", { class: `pill ${each.status}` }, h("i", { class: "dot" }), STATUSES[each.status] ?? each.status)),
     h("td", {}, h("span", { class: "row" }, avatar(each.agent, "small"), named(each.agent))),
+    h("td", { class: "apart soft" }, each.user ? h("bdi", {}, each.user) : "–"),
     figure(each.handoffs, "handoff"),
+    h("td", { class: "apart meta" }, day(each.created_at)),
     h("td", { class: "meta", title: day(each.updated_at) }, ago(each.updated_at, now())));
 
 function nothing() {

@@ -12,6 +12,23 @@ const MISSED = { run_once: "starts once for all due times that were missed", ski
 const OVERLAP = { skip: "leaves a due time out while the last work goes on", queue: "starts when the last work has ended" };
 const DATED = { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
 const inZone = (at, { timezone }, more = {}) => new Date(at * 1000).toLocaleString("en-GB", { timeZone: timezone, ...DATED, ...more });
+const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const NUMBER = /^\d+$/;
+
+// The usual cron expressions in words; others are not guessed at.
+function inWords(cron) {
+  const [minute, hour, date, month, weekday] = cron.trim().split(/\s+/);
+  const every = /^\*\/(\d+)$/;
+  if (month !== "*" || cron.trim().split(/\s+/).length !== 5) return "";
+  if ([hour, date, weekday].every((each) => each === "*")) return minute === "*" ? "every minute" : every.test(minute) ? `every ${every.exec(minute)[1]} minutes` : NUMBER.test(minute) ? `every hour at :${minute.padStart(2, "0")}` : "";
+  if (!NUMBER.test(minute) || !NUMBER.test(hour)) return "";
+  const at = `at ${hour.padStart(2, "0")}:${minute.padStart(2, "0")}`;
+  if (date !== "*") return weekday === "*" && NUMBER.test(date) ? `on day ${date} of each month ${at}` : "";
+  if (weekday === "*") return `every day ${at}`;
+  if (weekday === "1-5") return `from Monday to Friday ${at}`;
+  return NUMBER.test(weekday) ? `every ${DAYS[weekday % 7]} ${at}` : "";
+}
+
 const chosen = () => decodeURIComponent(location.pathname.slice(`${root}/schedules`.length + 1));
 
 class Schedules {
@@ -66,13 +83,13 @@ class Schedules {
     const open = each.name === chosen();
     const [next] = each.next_runs;
     const row = h("a", { class: "event", href: `${root}/schedules${open ? "" : `/${inPath(each.name)}`}`, "data-here": each.name, "aria-expanded": String(open), role: "button" },
-      icon("chevron-right", "small"), h("b", {}, h("bdi", {}, each.name)), h("span", { class: "mono" }, each.cron), h("span", { class: "meta" }, each.timezone), target(each.kind, each.start),
+      icon("chevron-right", "small"), h("b", {}, h("bdi", {}, each.name)), h("span", { class: "when" }, inWords(each.cron) || h("span", { class: "mono" }, each.cron), h("span", { class: "meta" }, each.timezone)), target(each.kind, each.start),
       h("span", { class: "states" }, each.paused ? h("span", { class: "pill warn" }, "paused") : next ? h("span", {}, h("b", {}, inZone(next, each)), " ", h("span", { class: "meta" }, `in ${left(next - now())}`)) : h("span", { class: "meta" }, "never again")));
     return h("li", { class: open ? "open" : "" }, row, open && this.#inside(each));
   }
 
   #inside(each) {
-    const facts = [["Task", each.task], ["Priority", each.priority === "normal" ? "" : String(each.priority)], ["If missed", MISSED[each.missed]], ["If it overlaps", OVERLAP[each.overlap]]].filter(([, words]) => words);
+    const facts = [["Cron", each.cron], ["Task", each.task], ["Priority", each.priority === "normal" ? "" : String(each.priority)], ["If missed", MISSED[each.missed]], ["If it overlaps", OVERLAP[each.overlap]]].filter(([, words]) => words);
     return h("div", { class: "inside" }, this.#acts(each), h("dl", {}, facts.map(([name, words]) => [h("dt", {}, name), h("dd", {}, words)])),
       h("section", { "aria-label": "Next runs" }, h("h2", {}, "Next runs"), each.next_runs.length ? h("ol", { class: "next" }, each.next_runs.map((at) => h("li", {}, h("time", { class: "mono" }, inZone(at, each, { year: "numeric" })), h("span", { class: "meta" }, ` ${each.timezone}`)))) : h("p", { class: "meta" }, each.paused ? "None while it is paused." : "None in the next 50 years.")),
       h("section", { "aria-label": "Last run" }, h("h2", {}, "Last run"), each.last ? [h("p", { class: "meta" }, day(each.last.at), " · ", h("a", { href: `${root}/bus/${inPath(each.last.id)}` }, "its event")), deliveries(each.last)] : h("p", { class: "meta" }, "It has not started anything yet.")));

@@ -69,7 +69,7 @@ class Settings {
     const more = [h("span", { class: "meta" }, `${valid.length} valid`), h("span", { class: "grow" }), make];
     if (!valid.length) return panel("Tokens", { more }, quiet("No token is valid. This server was started without one, or with one on the command line; callers from other machines need a token."));
     const until = (each) => (each.expires_at === null ? "never" : h("span", { class: each.expires_at - now() < SOON ? "warn" : "" }, day(each.expires_at)));
-    const sees = (each) => [each.agents.length ? `agents ${each.agents.join(", ")}` : "", each.approval_roles.length ? `decides as ${each.approval_roles.join(", ")}` : "", each.everything ? "sees all users" : ""].filter(Boolean).join("; ");
+    const sees = (each) => [each.agents.length ? `serves ${each.agents.join(", ")}` : "", each.approval_roles.length ? `decides as ${each.approval_roles.join(", ")}` : "", each.everything ? "sees all users" : ""].filter(Boolean).join("; ");
     const rows = valid.map((each) => [h("span", { title: sees(each) }, h("bdi", {}, each.user), sees(each) && h("small", { class: "meta" }, sees(each))), h("span", { class: `role ${each.role}` }, each.role), `chg_${each.id.slice(0, 4)}…`, each.used_at ? ago(each.used_at, now()) : h("span", { class: "warn" }, "never"), until(each), h("button", { class: "btn small quiet", type: "button", "aria-label": `Revoke the token of ${each.user}`, onclick: () => this.#revoke(each) }, "Revoke")]);
     return panel("Tokens", { more }, scrolling("Tokens", grid({ heads: ["User", "Role", "Begins with", "Last used", "Expires", ""], rows, label: "Tokens" })));
   }

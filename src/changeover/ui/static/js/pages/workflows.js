@@ -1,22 +1,58 @@
-// Workflows: the list; and one workflow with its graph, a form that starts it, and its last runs.
+// Workflows: the list; and one workflow with its graph, a form that starts it, its last runs, and its document.
 import { get, inPath, may, now, post, query } from "../api.js";
+import { grid } from "../chart.js";
 import { byId, h, icon, root } from "../dom.js";
-import { ago, day, plural } from "../format.js";
+import { ago, count, day, maybe, percent, plural, STATUSES, took } from "../format.js";
 import { broken, complain, frame } from "../frame.js";
-import { keepFresh, panel, quiet } from "../panel.js";
+import { keepFresh, panel, quiet, scrolling } from "../panel.js";
 import { graph } from "../steps.js";
 
 const REFRESH = 5; // seconds
+const MOST = 24; // the list shows the last run of so many workflows
 const id = decodeURIComponent(location.pathname.slice(`${root}/workflows`.length + 1));
 
-async function list() {
+const DRAFT = { description: "", steps: [{ id: "first", agent: "", input: "{inputs.task}" }] };
+
+async function list(who) {
   const { items } = await get("/workflows");
   byId("count").textContent = items.length ? String(items.length) : "none yet";
-  byId("body").replaceChildren(items.length ? h("ul", { class: "flows" }, items.map(card)) : nothing());
+  const lasts = items.map(() => h("span", { class: "row last" }, h("span", { class: "meta" }, "…")));
+  byId("body").replaceChildren(items.length ? h("ul", { class: "flows" }, items.map((each, index) => card(each, lasts[index]))) : nothing(), ...(may(who, "admin") ? [fresh()] : []));
+  if (items.length) await keepFresh(() => Promise.all(items.slice(0, MOST).map((each, index) => newest(each.id, lasts[index]))).then(() => complain(), complain), REFRESH);
 }
 
-const card = (each) => h("li", {}, h("a", { href: `${root}/workflows/${inPath(each.id)}` }, h("b", {}, h("bdi", {}, each.name)), h("span", { class: "mono meta" }, each.id),
-  h("span", { class: "soft" }, h("bdi", {}, each.description)), h("span", { class: "meta" }, [plural(each.steps, "step"), each.inputs.length ? `inputs: ${each.inputs.join(", ")}` : ""].filter(Boolean).join(" · "))));
+// A new workflow of the store; the editor is loaded once a person wants one.
+function fresh() {
+  const named = h("input", { class: "in mono", autocomplete: "off", placeholder: "smart-deploy" });
+  const box = h("details", { class: "fresh" }, h("summary", {}, "New workflow"));
+  box.addEventListener("toggle", async () => box.append(panel("New workflow", {}, h("div", { class: "in-panel starts" }, h("label", {}, "Id", named)), (await editor({ row: null, draft: DRAFT, name: () => named.value.trim() })).element)), { once: true });
+  return box;
+}
+
+async function editor(options) {
+  const { DocumentEditor } = await import("../build/document.js");
+  return new DocumentEditor({ kind: "workflow", locked: false, saved: (row) => location.assign(`${root}/workflows/${inPath(row.name)}`), ...options });
+}
+
+// The document of a workflow that the store declares; code declares all others.
+async function declared(box, who) {
+  try {
+    const row = await get(`/declarations/workflow/${inPath(id)}`);
+    box.replaceChildren((await editor({ row, name: () => id, locked: !may(who, "admin") })).element);
+  } catch (problem) {
+    box.replaceChildren(problem.status === 404 ? quiet("It is declared in code or in a file, so it is changed there.") : h("p", { class: "fault in-panel" }, problem.message));
+  }
+}
+
+const card = (each, last) => h("li", {}, h("a", { href: `${root}/workflows/${inPath(each.id)}` }, h("b", { class: "row" }, icon("git-fork"), h("bdi", {}, each.name)), h("span", { class: "mono meta" }, each.id),
+  h("span", { class: "soft" }, h("bdi", {}, each.description)), h("span", { class: "meta" }, [plural(each.steps, "step"), each.inputs.length ? `takes ${each.inputs.join(", ")}` : "takes no input"].join(" · ")), last));
+
+const pill = (status) => h("span", { class: `pill ${status}` }, h("i", { class: "dot" }), STATUSES[status] ?? status);
+
+async function newest(id, box) {
+  const [run] = (await get(`/conversations${query({ agent: id, limit: 1 })}`)).items;
+  box.replaceChildren(...(run ? [pill(run.status), h("span", { class: "meta" }, `last run ${ago(run.updated_at, now())}`)] : [h("span", { class: "meta" }, "not run yet")]));
+}
 
 const nothing = () => h("div", { class: "nothing" }, h("h2", {}, "Workflows appear here"), h("p", {}, "A workflow has steps in an order that is known beforehand; agents and functions carry them out. Declare one with the team:"),
   h("pre", {}, h("code", {}, 'Team(…, workflows=[Workflow("deploy", steps=[\n  WorkflowStep("test", agent="tester"),\n  WorkflowStep("ship", agent="deployer", after=["test"])])])')));
@@ -25,11 +61,13 @@ async function one(who) {
   const flow = await get(`/workflows/${inPath(id)}`);
   document.title = `${flow.name} · Changeover`;
   byId("bar").replaceChildren(h("a", { class: "soft", href: `${root}/workflows` }, "Workflows"), icon("chevron-right", "small"), h("h1", {}, h("bdi", {}, flow.name)), h("span", { class: "mono meta" }, flow.id));
-  const runs = h("div", { "aria-busy": "true" }, quiet("Loading…"));
+  const [runs, figures, written] = [1, 2, 3].map(() => h("div", { "aria-busy": "true" }, quiet("Loading…")));
   byId("body").replaceChildren(h("div", { class: "panels" },
     panel("Steps", { whole: true, more: h("span", { class: "dim" }, plural(flow.steps, "step")) }, flow.description && h("p", { class: "in-panel soft" }, h("bdi", {}, flow.description)), graph(flow.map), details(flow.map)),
-    may(who, "operator") ? panel("Start", {}, form(flow)) : null, panel("Last runs", {}, runs)));
-  await keepFresh(() => last(runs), REFRESH);
+    may(who, "operator") ? panel("Start", {}, form(flow)) : null, panel("Last runs", {}, runs), panel("How its steps went", { whole: true, more: h("span", { class: "dim" }, "all runs that have ended") }, figures), panel("Document", { whole: true }, written)));
+  await declared(written, who);
+  written.removeAttribute("aria-busy");
+  await keepFresh(() => Promise.all([last(runs), went(figures, flow.map.steps)]), REFRESH);
 }
 
 // What the graph has no room for: the conditions, retries and undo steps.
@@ -70,11 +108,24 @@ function given(values, names, more) {
   return { ...inputs, ...read };
 }
 
+async function went(box, steps) {
+  try {
+    const { items } = await get(`/workflows/${inPath(id)}/metrics`);
+    const names = new Map(steps.map((each) => [each.id, each.name]));
+    const rows = items.map((each) => [h("bdi", {}, names.get(each.step) ?? each.step), count(each.count), percent(each.success_rate), maybe(each.elapsed.p50, took), maybe(each.elapsed.p95, took), count(each.retries), count(each.failed), count(each.skipped), count(each.compensated), count(each.tokens), each.price]);
+    const heads = ["Step", "Runs", "Success", "p50", "p95", "Retries", "Failed", "Skipped", "Undone", "Tokens", "Cost"];
+    box.replaceChildren(rows.length ? scrolling("How its steps went", grid({ heads, rows, label: "How its steps went" })) : quiet("No run has ended yet."));
+  } catch (problem) {
+    complain(problem);
+  }
+  box.removeAttribute("aria-busy");
+}
+
 async function last(box) {
   try {
     const { items } = await get(`/conversations${query({ agent: id, limit: 10 })}`);
     complain();
-    box.replaceChildren(items.length ? h("ul", { class: "lastruns" }, items.map((each) => h("li", {}, h("a", { href: `${root}/runs/${inPath(each.id)}` }, h("span", { class: "mono" }, each.id), h("span", { class: `pill ${each.status}` }, h("i", { class: "dot" }), each.status), h("time", { class: "meta", title: day(each.updated_at) }, ago(each.updated_at, now())))))) : quiet("No run yet."));
+    box.replaceChildren(items.length ? h("ul", { class: "lastruns" }, items.map((each) => h("li", {}, h("a", { href: `${root}/runs/${inPath(each.id)}` }, pill(each.status), h("time", { title: day(each.created_at) }, `began ${ago(each.created_at, now())}`), h("span", { class: "mono meta" }, each.id))))) : quiet("No run yet. Start one with the form."));
   } catch (problem) {
     complain(problem);
   }
@@ -83,7 +134,7 @@ async function last(box) {
 
 try {
   const { who } = await frame();
-  await (id ? one(who) : list());
+  await (id ? one(who) : list(who));
 } catch (problem) {
   broken(byId("body"), problem, problem.status === 404 ? "There is no such workflow" : undefined);
 }

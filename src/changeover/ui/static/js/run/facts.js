@@ -2,8 +2,6 @@
 import { h } from "../dom.js";
 import { day, took } from "../format.js";
 
-export const STATUSES = { running: "Running", waiting: "Waiting", pending: "In the queue", completed: "Completed", failed: "Failed", cancelled: "Cancelled", idle: "Idle" };
-
 // The seconds in which at least one of these spans was under way.
 function covered(spans, now) {
   let [sum, end] = [0, -Infinity];
@@ -51,6 +49,9 @@ function limitsOf({ ledger, limits }) {
   return Object.entries(limits).map(([name, of]) => ({ name, used: ledger[name] ?? 0, of }));
 }
 
+// A workflow has steps where others have handoffs.
+const stepsOf = ({ steps }) => `${steps.filter(({ status }) => ["done", "skipped"].includes(status)).length} of ${steps.length}`;
+
 export function showFacts(box, page) {
   const found = factsOf(page, Date.now() / 1000);
   const last = page.outcomes.at(-1);
@@ -60,12 +61,12 @@ export function showFacts(box, page) {
     found.began && said("When", day(found.began)),
     fact("Worked", took(found.worked)),
     found.waited > 0 && fact("Waiting", took(found.waited)),
-    fact("Handoffs", String(found.handoffs)),
-    found.rejected > 0 && fact("Failed handoffs", String(found.rejected)),
+    page.flow ? fact("Steps", stepsOf(page.flow)) : fact("Handoffs", String(found.handoffs)),
+    !page.flow && found.rejected > 0 && fact("Failed handoffs", String(found.rejected)),
     fact("Agents", String(found.agents)),
     fact("Tokens", found.tokens.toLocaleString("en")),
-    found.price && fact("Cost", found.price),
-    found.latency !== null && fact("Handoff latency", `${took(found.latency)} avg`),
+    found.price && (found.tokens > 0 || found.price !== "unknown") && fact("Cost", found.price),
+    !page.flow && found.latency !== null && fact("Handoff latency", `${took(found.latency)} avg`),
     found.errors > 0 && fact("Errors", String(found.errors)),
     limits.length > 0 && h("div", { class: "limits" }, h("dt", {}, found.runs > 1 ? "Limits of the last run" : "Limits"), h("dd", {}, limits.map(({ name, used, of }) => h("span", { class: used >= of ? "bad" : "" }, `${used.toLocaleString("en")} of ${of.toLocaleString("en")} ${name}`)))),
   ].filter(Boolean));

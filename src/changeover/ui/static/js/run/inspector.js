@@ -1,9 +1,8 @@
 // The inspector: a handoff, a model turn or a tool call in full, beside the chain.
-import { inPath, may, post } from "../api.js";
+import { get, inPath, may, post } from "../api.js";
 import { byId, h, icon } from "../dom.js";
 import { cut, plural, took, value } from "../format.js";
 import { avatar, named, nameOf } from "../team.js";
-import { promptOf } from "./prompt.js";
 
 const STATES = {
   handoff_offered: ["PENDING", (d) => `offered by ${nameOf(d.sender)}`],
@@ -28,6 +27,21 @@ const pairs = (entries) => h("dl", { class: "pairs" }, entries.filter(([, each])
 const text = (words) => h("pre", { class: "text", tabindex: 0 }, h("bdi", {}, words));
 const stamp = (at) => new Date(at * 1000).toLocaleTimeString(undefined, { hour12: false, hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 const about = ({ data, conversation }, id) => data.call !== undefined && (`${conversation}:${data.call}` === id || `${conversation}:${data.call}`.startsWith(`${id}=`)) || data.ticket === id;
+
+// What the model was sent; script and prompt are read when the section is opened.
+function promptOf({ conversation, seq }) {
+  const body = h("div", { class: "prompt" }, h("p", { class: "quiet" }, "Loading…"));
+  const load = async () => {
+    try {
+      const [{ promptParts }, prompt] = await Promise.all([import("./prompt.js"), get(`/conversations/${inPath(conversation)}/prompts/${seq}`)]);
+      body.replaceChildren(...promptParts(prompt).flat().filter(Boolean));
+    } catch (problem) {
+      body.replaceChildren(h("p", { class: "fault", role: "alert" }, problem.message));
+    }
+  };
+  const box = h("details", { class: "promptbox", ontoggle: () => box.open && !box.dataset.asked && ((box.dataset.asked = "1"), load()) }, h("summary", {}, "What the model was sent", h("span", { class: "pill" }, "rebuilt")), body);
+  return box;
+}
 
 export class Inspector {
   constructor({ page, who, done }) {
@@ -66,7 +80,7 @@ export class Inspector {
       thinking && section("Thoughts", text(thinking)),
       said && section("Reply", text(said)),
       calls.length > 0 && section(plural(calls.length, "call"), calls.map(({ name, args = {} }) => h("div", { class: "call" }, h("b", { class: "mono" }, h("bdi", {}, name)), pairs(Object.entries(args))))),
-      usage && section("Tokens", pairs([["read", usage.input_tokens ?? 0], ["written", usage.output_tokens ?? 0], ["cost in USD", usage.cost]])),
+      usage && section("Tokens", pairs([["read", usage.input_tokens ?? 0], ["written", usage.output_tokens ?? 0], ["cost", usage.cost ? `$${Number(usage.cost.toPrecision(3))}` : 0]])),
       ["model_replied", "model_failed"].includes(event.type) && promptOf(event),
     ];
   }
@@ -77,7 +91,7 @@ export class Inspector {
   }
 
   #request({ data }, { answer, by, to }) {
-    const decided = to === null ? "Nobody has decided yet." : `${answer ?? "No longer needed"}${by ? ` by ${by}` : ""}`;
+    const decided = to === null ? "No person has decided yet." : `${answer ?? "No longer needed"}${by ? ` by ${by}` : ""}`;
     return [section("Asked", data.message && text(data.message), pairs([["tool", data.tool], ["receiver", data.receiver], ...Object.entries(data.arguments ?? {})])), section("Decision", h("p", {}, h("bdi", {}, decided)))];
   }
 
@@ -121,7 +135,7 @@ export class Inspector {
       ...(offered ? guards.map((name) => line(true, name, "allowed")) : refusal ? [line(false, guards.length && refusal.data.why === "guard" ? "guard" : refusal.data.why, refusal.data.reason)] : []),
       ...events.filter(({ type }) => type === "circuit_found").map(({ data }) => line(false, "CircuitBreaker", `open after ${data.failures} failures`)),
       ...events.filter(({ type }) => type === "rule_fired").map(({ data }) => line(!data.reason, data.rule, data.reason || "a person is asked")),
-      ...events.filter(({ type }) => type === "approval_decided").map(({ data }) => line(data.decision?.type !== "reject", "approval", `${data.decision?.type}${data.by ? ` by ${data.by}` : data.expired ? ", nobody decided" : ""}`)),
+      ...events.filter(({ type }) => type === "approval_decided").map(({ data }) => line(data.decision?.type !== "reject", "approval", `${data.decision?.type}${data.by ? ` by ${data.by}` : data.expired ? ", no person decided in time" : ""}`)),
     ];
     return found.length > 0 && section("Guards", h("ul", { class: "guards" }, found));
   }

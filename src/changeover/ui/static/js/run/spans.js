@@ -1,7 +1,8 @@
-// The rows of the timeline: what took how long. Pure functions of events.
+// The rows of the timeline: what took how long. Pure functions of events and of the names of agents.
 // A span is {key, kind, agent, label, from, to, seq, until, depth, bad, inside, handoff, events}: `seq` is the event that it
 // appears with, `until` the last one that it is about; kind is model, tools, handoffs, people or other.
 import { callOf } from "../events.js";
+import { nameOf } from "../team.js";
 
 class Log {
   spans = [];
@@ -90,13 +91,13 @@ const STEPS = {
     if (offered) return log.end(`${c}:offer ${callOf(d.call)}`, e, { bad: true });
     const call = log.find(`${c}:${callOf(d.call)}`)?.call;
     log.since(c, e.at);
-    return log.span(e, d.receiver ? "handoffs" : "tools", `${d.receiver ? `handoff to ${d.receiver}` : call?.name ?? "call"} refused: ${d.reason}`, { bad: true, call, handoff: d.receiver ? `${c}:${d.call}` : undefined });
+    return log.span(e, d.receiver ? "handoffs" : "tools", `${d.receiver ? `handoff to ${nameOf(d.receiver)}` : call?.name ?? "call"} refused: ${d.reason}`, { bad: true, call, handoff: d.receiver ? `${c}:${d.call}` : undefined });
   },
-  approval_requested: (log, e, d, c) => log.begin(`${c}:ask ${d.call}`, log.span(e, "people", d.receiver ? `waits: may ${d.agent} hand over to ${d.receiver}?` : d.tool ? `waits: may it call ${d.tool}?` : "waits for a person", { agent: d.agent || e.agent, waits: true })),
+  approval_requested: (log, e, d, c) => log.begin(`${c}:ask ${d.call}`, log.span(e, "people", d.receiver ? `waits: may ${nameOf(d.agent)} hand over to ${nameOf(d.receiver)}?` : d.tool ? `waits: may it call ${d.tool}?` : "waits for a person", { agent: d.agent || e.agent, waits: true })),
   approval_decided: (log, e, d, c) => log.end(`${c}:ask ${d.call}`, e, { answer: d.decision?.type, bad: d.decision?.type === "reject", by: d.by }),
   handoff_offered(log, e, d, c) {
     const delegate = d.mode === "delegate";
-    const span = log.span(e, "handoffs", delegate ? d.message || "a task" : `routed to ${d.receiver}`, { agent: delegate ? d.receiver : d.sender, to: null, handoff: `${c}:${d.call}`, delegate, receiver: d.receiver });
+    const span = log.span(e, "handoffs", delegate ? d.message || "a task" : `routed to ${nameOf(d.receiver)}`, { agent: delegate ? d.receiver : d.sender, to: null, handoff: `${c}:${d.call}`, delegate, receiver: d.receiver });
     log.begin(`${c}:offer ${d.call}`, span);
     if (delegate) log.enter(`${c}/${d.call}`, span);
     if (delegate) span.depth += 1;
@@ -117,12 +118,12 @@ const STEPS = {
     log.since(c, e.at);
   },
   handoff_rolled_back(log, e, d, c) {
-    log.span(e, "handoffs", `gives back to ${d.agent || d.sender}${d.reason ? `: ${d.reason}` : ""}`, { agent: d.receiver, bad: true, handoff: `${c}:${d.call}` });
+    log.span(e, "handoffs", `gives back to ${nameOf(d.agent || d.sender)}${d.reason ? `: ${d.reason}` : ""}`, { agent: d.receiver, bad: true, handoff: `${c}:${d.call}` });
     log.since(c, e.at);
   },
   fell_back: point("handoffs", (d) => `goes on alone: ${d.reason}`, true),
-  alternative_refused: point("handoffs", (d) => `${d.receiver} was not asked: ${d.reason}`, true),
-  receiver_chosen: point("handoffs", (d) => (d.receiver ? `finds ${d.receiver}${d.why ? `: ${d.why}` : ""}` : "finds no agent that fits")),
+  alternative_refused: point("handoffs", (d) => `${nameOf(d.receiver)} was not asked: ${d.reason}`, true),
+  receiver_chosen: point("handoffs", (d) => (d.receiver ? `finds ${nameOf(d.receiver)}${d.why ? `: ${d.why}` : ""}` : "finds no agent that fits")),
   rule_fired: point("other", (d) => `rule ${d.rule}${d.goto ? ` hands over to ${d.goto}` : d.reason ? `: ${d.reason}` : ""}`),
   rule_failed: point("other", (d) => `rule ${d.rule} could not be judged: ${d.reason}`, true),
   content_checked: point("other", (d) => (d.verdict === "deny" ? `check refused it: ${d.reason}` : "check changed a text")),
@@ -143,7 +144,7 @@ const STEPS = {
 
 function lost(log, event, data, c, words) {
   const span = log.end(`${c}:offer ${data.call}`, event, { bad: true });
-  if (span) span.label = `offer to ${data.receiver} ${words}${data.reason ? `: ${data.reason}` : ""}`;
+  if (span) span.label = `offer to ${nameOf(data.receiver)} ${words}${data.reason ? `: ${data.reason}` : ""}`;
 }
 
 // The spans in the order of a tree: a delegate's own spans follow it.
