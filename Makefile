@@ -17,6 +17,10 @@ UV := $(shell command -v uv 2>/dev/null)
 INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(RUN) pip install -qq --disable-pip-version-check)
 # One more than there are processors: many tests wait, for processes that start or leases that end.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
+# SQLite waits for the disk at each commit. Tests kill processes, never the machine, so their files may be in memory,
+# where there are 4 GB for them.
+MEMORY := $(shell [ "$$(df -Pk /dev/shm 2>/dev/null | awk 'END { print $$4 }')" -gt 4000000 ] 2>/dev/null && echo /dev/shm)
+export PYTEST_DEBUG_TEMPROOT ?= $(MEMORY)
 # Snapshots are compared but not rewritten when tests run in parallel; saying so spares its notice.
 # Native tracebacks: CPython 3.11 can crash while pytest parses source to format its own.
 PYTEST := $(RUN) pytest -q --tb=native -n $(WORKERS) --dist worksteal --inline-snapshot=disable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -130,4 +131,6 @@ def imports() -> list[Figure]:
 
 def _import_seconds(statement: str) -> float:
     code = f"import time; t = time.process_time(); {statement}; print(time.process_time() - t)"
-    return float(subprocess.check_output([sys.executable, "-c", code]).split()[-1])
+    # With the bytecode that an installer leaves behind: else each process would compile all modules again.
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return float(subprocess.check_output([sys.executable, "-c", code], env=environ).split()[-1])

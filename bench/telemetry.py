@@ -17,13 +17,15 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Link, use_span
 
-from bench.measure import Figure, alternated
+from bench.measure import Figure, Work, alternated
 
 HOPS = 5
 SPANS = 1 + (HOPS + 1) * 2 + HOPS
 """The run; a leg and a call of a model for each agent; the handoffs."""
+MEASUREMENTS = 1 + (HOPS + 1) + 2 * HOPS
+"""The run; the calls; two for each handoff."""
 ATTRIBUTES = {f"gen_ai.attribute.{number}": "some value" for number in range(6)}
-
+LABELS = dict(list(ATTRIBUTES.items())[:4])
 
 WITHOUT = {
     "changeover.relay.requests": (
@@ -47,19 +49,33 @@ class Nowhere(SpanExporter):
 
 async def telemetry() -> list[Figure]:
     """The cost of telemetry that is on, and of telemetry that is off."""
-    return [await _on(), *await asyncio.to_thread(_off)]
+    return [*await _on(), *await asyncio.to_thread(_counts)]
 
 
-async def _on() -> Figure:
+async def _on() -> list[Figure]:
+    """What a run costs more with telemetry, relative to spans by hand, and to spans and measurements by hand."""
+    provider = TracerProvider()
+    found = await alternated({name: (work, 40) for name, work in _contenders(provider).items()})
+    provider.shutdown()
+    more = found["on"].least - found["off"].least
+    note = f"{more / SPANS * 1e6:.0f} µs a span, {found['hand'].least / SPANS * 1e6:.0f} µs by hand"
+    return [
+        Figure(f"{SPANS} spans of a run / by hand", more / found["hand"].least, 1.5, note),
+        Figure(f"the same / with {MEASUREMENTS} measurements by hand", more / found["both"].least),
+    ]
+
+
+def _contenders(provider: TracerProvider) -> dict[str, Work]:
+    """A run without and with telemetry, and spans by hand without and with measurements."""
     from bench.core import run
     from bench.script import line
     from changeover import Telemetry
 
-    provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(Nowhere()))
-    tracer = provider.get_tracer("bench")
+    meters = MeterProvider()
+    tracer, histogram = provider.get_tracer("bench"), meters.get_meter("bench").create_histogram("by_hand")
     off = line()
-    on = off.on(None, telemetry=Telemetry(tracer_provider=provider, meter_provider=MeterProvider()))
+    on = off.on(None, telemetry=Telemetry(tracer_provider=provider, meter_provider=meters))
 
     async def by_hand() -> None:
         above = tracer.start_span("by hand", attributes=ATTRIBUTES)
@@ -68,22 +84,25 @@ async def _on() -> Figure:
                 tracer.start_span("by hand", attributes=ATTRIBUTES, links=[Link(above.get_span_context())]).end()
         above.end()
 
-    found = await alternated(
-        {"off": (lambda: run(off, HOPS), 40), "on": (lambda: run(on, HOPS), 40), "hand": (by_hand, 40)}
-    )
-    more = found["on"].least - found["off"].least
-    provider.shutdown()
-    note = f"{more / SPANS * 1e6:.0f} µs a span, {found['hand'].least / SPANS * 1e6:.0f} µs by hand"
-    return Figure(f"{SPANS} spans of a run / by hand", more / found["hand"].least, 1.5, note)
+    async def measured_by_hand() -> None:
+        await by_hand()
+        for _ in range(MEASUREMENTS):
+            histogram.record(0.1, LABELS)
+
+    return {"off": lambda: run(off, HOPS), "on": lambda: run(on, HOPS), "hand": by_hand, "both": measured_by_hand}
 
 
-def _off() -> list[Figure]:
-    """Instructions of a run, by cachegrind: time is too coarse for one part in a hundred."""
+def _counts() -> list[Figure]:
+    """Instructions, by cachegrind: time is too coarse for one part in a hundred, and varies with what is in caches."""
     name = "telemetry off, instructions / a build without it"
     if shutil.which("valgrind") is None:
         return [Figure(name, 0.0, note="not measured: install valgrind")]
     ours, without = _instructions(), _instructions("without")
-    return [Figure(name, ours / without, 1.01, f"{ours:,.0f} a run")]
+    off, on, hand = (_instructions(each) for each in ("off", "on", "hand"))
+    return [
+        Figure(name, ours / without, 1.01, f"{ours:,.0f} a run"),
+        Figure(f"{SPANS} spans of a run, instructions / by hand", (on - off) / hand, note=f"{hand:,.0f} by hand"),
+    ]
 
 
 def _instructions(*build: str) -> float:
@@ -124,16 +143,19 @@ class CutLoader(SourceFileLoader):
         return compile(source.replace(there, instead), self.path, "exec")
 
 
-async def _runs(count: int) -> None:
+async def _repeat(count: int, contender: str) -> None:
     from bench.core import run
     from bench.script import line
 
-    team = line()
+    provider, team = TracerProvider(), line()
+    work = _contenders(provider)[contender] if contender else lambda: run(team, 1)
     for _ in range(count):
-        await run(team, 1)
+        await work()
+    provider.shutdown()
 
 
 if __name__ == "__main__":
-    if "without" in sys.argv:
+    named = sys.argv[2] if len(sys.argv) > 2 else ""
+    if named == "without":
         sys.meta_path.insert(0, Cut())
-    asyncio.run(_runs(int(sys.argv[1])))
+    asyncio.run(_repeat(int(sys.argv[1]), "" if named == "without" else named))

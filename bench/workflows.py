@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 from bench.durable import folder
 from bench.measure import Figure, Taken, alternated, ratio
 from bench.ring import ANSWER, ASKED, INSTRUCTIONS
-from changeover import Agent, Limits, Team, Workflow, WorkflowStep
+from changeover import Agent, Limits, Team
 from changeover.messages import Reply
 from changeover.relay.ports import Request
+from changeover.workflows import Workflow, WorkflowStep
 
 ONE, SOME, MANY = 1, 21, 201
 BOUND = 1.3

@@ -1,7 +1,6 @@
 """From an alert to a chat message: an event starts an urgent handoff, a person approves, and a chat is told.
 
-An agent for security gets the handoff, and its tool needs a person's approval. When the run has ended, the chat gets a
-signed CloudEvent. The chat is a server on this machine, and replies are scripted: no key, no network.
+The chat is a server on this machine, which gets a signed CloudEvent. Replies are scripted: no key, no network.
 
     python examples/alert.py
 """
@@ -13,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from queue import SimpleQueue
 from threading import Thread
 
-from changeover import Agent, Approve, BusEvent, Specialist, Subscription, Team, Webhook, tool
+from changeover import Agent, Approve, Team, tool
+from changeover.bus import BusEvent, Specialist, Subscription, Webhook
 from changeover.testing import ScriptedModel, calls, says
 
 MESSAGES = SimpleQueue[str]()

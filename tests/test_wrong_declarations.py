@@ -8,28 +8,13 @@ from typing import Any
 
 import pytest
 
-from changeover import (
-    Agent,
-    Bearer,
-    Function,
-    HttpTool,
-    Limits,
-    McpServer,
-    Recent,
-    SqlFunction,
-    Team,
-    Variable,
-    Worker,
-    delegate,
-    handoff,
-    specialist,
-    tool,
-)
+from changeover import Agent, Function, Limits, Recent, Team, Variable, Worker, delegate, handoff, specialist, tool
 from changeover.errors import MisconfiguredError
 from changeover.guards import Deadlock, Rule
 from changeover.models import LimitedModel
 from changeover.routing import Experiment
 from changeover.testing import ScriptedModel
+from changeover.tools import Bearer, HttpTool, McpServer, SqlFunction
 from tests.public_api import only_error
 
 WRONG: Any = 5
@@ -274,6 +259,14 @@ DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
             "agent 'a': tool 'total' needs database=, a reference such as '${DATABASE_URL}', or rest=, the "
             "address of a PostgREST server"
         ),
+    ),
+    "commands that lead to a stranger": (
+        lambda: team(Function("a", any_of(refund), goto=["b"])),
+        "agent 'a' goes to 'b', which is not in the team; choose one of a",
+    ),
+    "commands that lead to a text": (
+        lambda: team(Function("a", any_of(refund), goto="a")),
+        "agent 'a' has goto='a'; give a list of ids",
     ),
     "a function that is a text": (lambda: team(Function("a", WRONG)), "agent 'a' needs a function, not int"),
     "a function without a parameter": (

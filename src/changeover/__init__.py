@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from changeover.agent.handoff import delegate as delegate
     from changeover.agent.handoff import handoff as handoff
     from changeover.agent.specialist import specialist as specialist
-    from changeover.bus.event import BusEvent as BusEvent
-    from changeover.bus.schedule import Emit as Emit
-    from changeover.bus.schedule import Schedule as Schedule
-    from changeover.bus.subscription import Specialist as Specialist
-    from changeover.bus.subscription import Subscription as Subscription
-    from changeover.bus.subscription import Webhook as Webhook
     from changeover.engines.temporal import Temporal as Temporal
     from changeover.facts import ApprovalRequest as ApprovalRequest
     from changeover.facts import RunResult as RunResult
@@ -43,41 +37,25 @@ if TYPE_CHECKING:
     from changeover.tools.command import END as END
     from changeover.tools.command import Command as Command
     from changeover.tools.command import Send as Send
-    from changeover.tools.http_tool import ApiKey as ApiKey
-    from changeover.tools.http_tool import Basic as Basic
-    from changeover.tools.http_tool import Bearer as Bearer
-    from changeover.tools.http_tool import HttpTool as HttpTool
-    from changeover.tools.mcp_server import McpServer as McpServer
     from changeover.tools.run_context import RunContext as RunContext
-    from changeover.tools.skill import Skill as Skill
-    from changeover.tools.sql_function import SqlFunction as SqlFunction
     from changeover.tools.tool import tool as tool
     from changeover.tools.variable import Variable as Variable
     from changeover.worker import Worker as Worker
-    from changeover.workflows.workflow import Workflow as Workflow
-    from changeover.workflows.workflow import WorkflowStep as WorkflowStep
 
 # The module of each public name. It is imported when the name is first used, so that `import changeover` is fast.
 _HOMES = {
     "AUTO": "agent.agent",
     "Agent": "agent.agent",
-    "ApiKey": "tools.http_tool",
     "Approval": "guards.approval",
     "ApprovalRequest": "facts",
     "Approve": "guards.approval",
-    "Basic": "tools.http_tool",
-    "Bearer": "tools.http_tool",
-    "BusEvent": "bus.event",
     "Command": "tools.command",
     "END": "tools.command",
     "Edit": "guards.approval",
-    "Emit": "bus.schedule",
     "File": "messages",
     "Full": "handoffs.strategies",
     "Function": "agent.agent",
-    "HttpTool": "tools.http_tool",
     "Limits": "guards.limits",
-    "McpServer": "tools.mcp_server",
     "Member": "agent.agent",
     "MessageOnly": "handoffs.strategies",
     "Person": "agent.agent",
@@ -87,22 +65,14 @@ _HOMES = {
     "Respond": "guards.approval",
     "RunContext": "tools.run_context",
     "RunResult": "facts",
-    "Schedule": "bus.schedule",
     "Send": "tools.command",
-    "Skill": "tools.skill",
-    "Specialist": "bus.subscription",
-    "SqlFunction": "tools.sql_function",
     "Store": "stores.store",
-    "Subscription": "bus.subscription",
     "Summary": "handoffs.summary",
     "Team": "team",
     "Telemetry": "observe.telemetry",
     "Temporal": "engines.temporal",
     "Variable": "tools.variable",
-    "Webhook": "bus.subscription",
     "Worker": "worker",
-    "Workflow": "workflows.workflow",
-    "WorkflowStep": "workflows.workflow",
     "delegate": "agent.handoff",
     "handoff": "agent.handoff",
     "specialist": "agent.specialist",

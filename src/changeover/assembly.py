@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from changeover.agent.agent import Agent, Function, Member, Person
 from changeover.agent.roster import Roster, Seat, seat, tried_model
 from changeover.agent.team_faults import team_faults
+from changeover.bus.delivery import KEPT
 from changeover.bus.schedule import Schedule, schedule_faults
-from changeover.bus.subscription import Subscription, subscription_faults
+from changeover.bus.subscription import Subscription, kept_faults, subscription_faults
 from changeover.documents.tool_modules import module_faults
 from changeover.engines.clock import CheckedClock, SystemClock
 from changeover.errors import MisconfiguredError
@@ -85,6 +86,7 @@ class Declared:
     tool_modules: Sequence[str | ModuleType] = ()
     subscriptions: Sequence[Subscription] = ()
     schedules: Sequence[Schedule] = ()
+    keep_events: float = KEPT
 
 
 logger = logging.getLogger("changeover.team")
@@ -96,8 +98,9 @@ HANDOFFS = "CHANGEOVER_HANDOFFS"
 """The environment variable that overrides the `handoffs_enabled` of a team."""
 
 
-def assemble(declared: Declared, connections: Connections | None = None) -> World:
-    """Compile a team; raise one MisconfiguredError that holds all of its faults. `connections` are those to share."""
+def assemble(declared: Declared, connections: Connections | None = None, withdrawn: Sequence[str] = ()) -> World:
+    """Compile a team; raise one MisconfiguredError that holds all of its faults. `connections` are those to share.
+    `withdrawn` are ids that subscriptions and schedules may still name."""
     members, connections = declared.members, connections or Connections(_attached)
     agents = [member for member in _members(members) if isinstance(member, Agent)]
     models, model_faults = _models(agents, declared.model)
@@ -109,7 +112,7 @@ def assemble(declared: Declared, connections: Connections | None = None) -> Worl
         if isinstance(agent.tools, Sequence)
     }
     faults = [
-        *_faults(declared),
+        *_faults(declared, withdrawn),
         *model_faults,
         *experiment_faults(declared.experiments, _members(members)),
         *tried_faults,
@@ -135,6 +138,7 @@ def assemble(declared: Declared, connections: Connections | None = None) -> Worl
         connections=connections,
         subscriptions=tuple(declared.subscriptions),
         schedules=tuple(declared.schedules),
+        keep_events=declared.keep_events,
     )
 
 
@@ -145,9 +149,10 @@ def _attached(given: Sequence[File]) -> tuple[File, ...]:
     return attached(given)
 
 
-def _faults(declared: Declared) -> list[str]:
+def _faults(declared: Declared, withdrawn: Sequence[str]) -> list[str]:
     """Faults of the declarations, except models, tools and experiments."""
     ids = [member.id for member in _members(declared.members)]
+    receivers = _receivers(declared, [*ids, *withdrawn])
     return [
         *(
             []
@@ -166,8 +171,9 @@ def _faults(declared: Declared) -> list[str]:
         *(f"the team {fault}" for fault in guard_faults(declared.guards)),
         *limit_faults(declared.limits),
         *module_faults(declared.tool_modules),
-        *subscription_faults(declared.subscriptions, _receivers(declared, ids)),
-        *schedule_faults(declared.schedules, _receivers(declared, ids)),
+        *subscription_faults(declared.subscriptions, receivers),
+        *schedule_faults(declared.schedules, receivers),
+        *kept_faults(declared.keep_events),
         *_judge_faults(declared.limits, declared.helper_model),
         *hook_faults({} if declared.hooks is None else declared.hooks),
         *telemetry_faults(declared.telemetry),

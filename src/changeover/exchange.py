@@ -8,7 +8,7 @@ from typing import Any
 
 from changeover.agent.agent import Agent, Member
 from changeover.assembly import Declared
-from changeover.documents.team_document import read_team, split_team
+from changeover.documents.team_document import Named, read_team, split_team
 from changeover.documents.team_export import TeamExport, export_team
 from changeover.documents.tool_modules import ToolModules
 from changeover.ids import DEFAULT_TEAM
@@ -49,12 +49,12 @@ def import_edits(text: str, source: str, rows: Sequence[Declaration]) -> list[Ed
 
 
 def check_import(
-    text: str, source: str, rows: Sequence[Declaration], team: str, modules: ToolModules, beside: Sequence[Member]
+    text: str, source: str, rows: Sequence[Declaration], team: str, modules: ToolModules, beside: Sequence[Named]
 ) -> None:
     """Check a document, which may name what code and rows declare; raises DocumentError with all faults, each with its
     line and column."""
-    stored = read_rows(rows, team, modules, beside).members
-    read_team(text, source, modules, beside=[*stored, *beside])
+    stored = read_rows(rows, team, modules, beside)
+    read_team(text, source, modules, beside=[*stored.members, *stored.options.get("workflows", ()), *beside])
 
 
 def changed_keys(edit: Edit, row: Declaration | None) -> list[str]:

@@ -332,6 +332,8 @@ class StepReport(Struct, frozen=True, kw_only=True, gc=False):
     status: StepStatus
     attempts: int = 0
     """How often it was begun, all items together, and how often it was to be undone."""
+    retries: int = 0
+    """How many of these attempts came after a first one, to carry out the step."""
     items: int | None = None
     """The number of its items, with `for_each`; else None."""
     items_done: int | None = None

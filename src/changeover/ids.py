@@ -287,6 +287,19 @@ def bus_topic(team: str) -> str:
     return f"&{team}"
 
 
+_HAPPENING = "happening-"
+
+
+def happening_id(delivery: str) -> str:
+    """The conversation that an event of the team's own conversations starts, by the key of its delivery."""
+    return f"{_HAPPENING}{sha256(delivery.encode()).hexdigest()[:32]}"
+
+
+def is_of_happening(conversation: str) -> bool:
+    """True if an event of the team's own conversations started the tree of this conversation."""
+    return conversation.startswith(_HAPPENING)
+
+
 def context_id(body: str) -> str:
     """A stored context: the same text always has the same id."""
     # A lone surrogate cannot be encoded as UTF-8, but its text still needs an id.

@@ -3,6 +3,7 @@
 from changeover.facts import Ledger, Share
 from changeover.observe.metrics import AgentMetrics, Metrics, PairMetrics
 from changeover.observe.periods import Period
+from changeover.observe.step_metrics import StepMetrics
 from changeover.observe.sums import Times
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "PairMetrics",
     "Period",
     "Share",
+    "StepMetrics",
     "Times",
 ]

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from changeover.agent.agent import Agent, Function, Member, Person
 from changeover.agent.roster import Roster
 from changeover.assembly import Declared, assemble, joined, override_of
+from changeover.bus.delivery import KEPT
 from changeover.bus.schedule import Schedule
 from changeover.bus.subscription import Subscription
 from changeover.conductor import Conductor, read_along
 from changeover.dispatch.bus import Bus
 from changeover.dispatch.dispatcher import LEASE as LEASED
 from changeover.dispatch.dispatcher import BusDispatcher
-from changeover.dispatch.happenings import Happenings, wants_happenings
 from changeover.dispatch.scheduler import Schedules
 from changeover.dispatch.starter import Starter
 from changeover.engines.local import open_engine
@@ -79,7 +79,7 @@ from changeover.union import Union
 from changeover.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
-    from changeover.observe.svg import Format
+    from changeover.observe.drawing.svg import Format
     from changeover.stores.store import Store
 
 
@@ -106,7 +106,7 @@ class Team(Conductor, Generic[T_co]):
     - `clock`: a ManualClock() in tests. `engine` makes the engine from an `EngineSetup` (default: this process works).
     - `tool_modules`: the modules whose functions declarations in the store may name; data never names other code.
     - `subscriptions`: Subscription(…), which events of `team.bus` start what. `schedules`: Schedule(…), what starts at
-      which times.
+      which times. `keep_events`: seconds for which events are kept once all subscribers handled them (30 days).
     """
 
     def __init__(
@@ -139,6 +139,7 @@ class Team(Conductor, Generic[T_co]):
         tool_modules: Sequence[str | ModuleType] = (),
         subscriptions: Sequence[Subscription] = (),
         schedules: Sequence[Schedule] = (),
+        keep_events: float = KEPT,
     ) -> None:
         self._declared = Declared(
             tuple(members) if isinstance(members, list) else members,
@@ -168,6 +169,7 @@ class Team(Conductor, Generic[T_co]):
             tool_modules=tuple(tool_modules) if isinstance(tool_modules, list) else tool_modules,
             subscriptions=tuple(subscriptions) if isinstance(subscriptions, list) else subscriptions,
             schedules=tuple(schedules) if isinstance(schedules, list) else schedules,
+            keep_events=keep_events,
         )
         self._set_up(assemble(self._declared))
 
@@ -175,7 +177,6 @@ class Team(Conductor, Generic[T_co]):
         declared, self._watch = self._declared, watch
         self._tracing = tracing_of(declared.telemetry, self._opened, lambda: self._log)
         self._bus = Bus(self._opened, world.clock, self._current_world, self._subscribe)
-        self._tells = any(map(wants_happenings, declared.subscriptions))
         self._declare(world)
         world = self._watched(world)
         self._editions = Editions(world, self._united)
@@ -193,8 +194,7 @@ class Team(Conductor, Generic[T_co]):
         """Receives what is recorded: telemetry, the log, and last the hooks, which may take long."""
         declared = self._declared
         hooks = Hooks(declared.hooks, declared.hook_timeout) if declared.hooks else None
-        told = Happenings(self._bus, self._opened) if self._tells else None
-        all_of_them = (self._tracing, Narrator() if declared.narrated else None, told, hooks)
+        all_of_them = (self._tracing, Narrator() if declared.narrated else None, hooks)
         found: list[Observer] = [each for each in all_of_them if each is not None]
         return Observers(found) if len(found) > 1 else next(iter(found), None)
 
@@ -212,16 +212,8 @@ class Team(Conductor, Generic[T_co]):
 
     def _subscribe(self, subscription: Subscription) -> None:
         """Add a subscription; raises MisconfiguredError."""
-        anew = wants_happenings(subscription) and not self._tells
-        if anew and self._log is not None:
-            raise MisconfiguredError(
-                f"{subscription.id!r} gets what happens inside; declare it before the team is used"
-            )
         more = redeclare(self._declared, subscriptions=(*self._declared.subscriptions, subscription))
         self._declared, world = joined(more, (), self._world)
-        if anew:
-            self._set_up(world, self._watch)
-            return
         self._declare(world)
         self._engine.declare(self._watched(world))
         self._dispatcher.look(world)
@@ -329,9 +321,9 @@ class Team(Conductor, Generic[T_co]):
     async def graph(self, conversation: str | None = None, *, format: Format = "text") -> str:
         """A drawing of the team, or of the handoffs of a `conversation`; `format` is "text", "mermaid" or "svg".
         Raises ConversationNotFound."""
-        from changeover.observe.course import course_of
-        from changeover.observe.diagram import plan_of
-        from changeover.observe.svg import drawn
+        from changeover.observe.drawing.course import course_of
+        from changeover.observe.drawing.diagram import plan_of
+        from changeover.observe.drawing.svg import drawn
 
         if conversation is None:
             return drawn(plan_of(self.roster), format)

@@ -26,7 +26,7 @@ from changeover.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
     from changeover.documents.shape import Scope
-    from changeover.documents.team_document import TeamDocument
+    from changeover.documents.team_document import Named, TeamDocument
 
 T = TypeVar("T")
 
@@ -80,14 +80,15 @@ class Union:
     def _assembled(self, edition: int, rows: Sequence[Declaration], shared: Connections | None) -> World:
         gone = stand_ins(rows, self._declared.members)
         modules = ToolModules(self._declared.tool_modules)
-        found = read_rows(rows, self._declared.name, modules, self._declared.members)
+        found = read_rows(rows, self._declared.name, modules, in_code(self._declared))
         own = [member for member in found.members if member.id not in self._ids]
         options = self._options(found.options, gone)
         named = {id for member in own for id in _named(member)} | _in_rules(options.get("rules", ()))
         named |= _in_workflows(options.get("workflows", ()))
         absent = {id: member for id, member in gone.items() if id in named}
         members = (*self._declared.members, *own, *absent.values())
-        new = assemble(dataclasses.replace(self._declared, members=members, **options), shared)
+        left = [each.name for each in rows if each.state != "enabled"]
+        new = assemble(dataclasses.replace(self._declared, members=members, **options), shared, left)
         roster = roster_over(new.roster, {}, frozenset(absent))
         return replace(
             new,
@@ -134,7 +135,7 @@ class Union:
 
 
 def read_rows(
-    rows: Sequence[Declaration], team: str, modules: ToolModules, beside: Sequence[Member] = ()
+    rows: Sequence[Declaration], team: str, modules: ToolModules, beside: Sequence[Named] = ()
 ) -> TeamDocument:
     """What these rows declare for the team of this name; raises MisconfiguredError with all faults."""
     # Here: it imports YAML, and most teams are declared in code.
@@ -152,7 +153,7 @@ def document_of(rows: Sequence[Declaration], team: str) -> dict[str, Any]:
 
 
 def scope_over(
-    rows: Sequence[Declaration], team: str, modules: ToolModules, beside: Sequence[Member] = (), new: str = ""
+    rows: Sequence[Declaration], team: str, modules: ToolModules, beside: Sequence[Named] = (), new: str = ""
 ) -> Scope:
     """What a further document may name beside code and rows: members, tools and skills; also an agent called `new`."""
     data = document_of(rows, team)
@@ -164,12 +165,17 @@ def scope_over(
     return scope_of(data, modules, others, withdrawn(rows))
 
 
+def in_code(declared: Declared) -> list[Named]:
+    """What code declares under an id that documents may name."""
+    return [*declared.members, *declared.workflows]
+
+
 def withdrawn(rows: Sequence[Declaration]) -> dict[str, list[str]]:
     """The names of what is disabled or removed, by section: documents may still name it."""
     return {section: [each.name for each in rows if _is(each, kind, False)] for section, kind in SECTIONS.items()}
 
 
-def stand_ins(rows: Sequence[Declaration], code: Sequence[Member]) -> dict[str, Member]:
+def stand_ins(rows: Sequence[Declaration], code: Sequence[Named]) -> dict[str, Member]:
     """Members in the place of agents that are disabled or removed, by id, apart from those that code declares."""
     ids = {member.id for member in code}
     return {each.name: _stand_in(each) for each in rows if _is(each, "agent", False) and each.name not in ids}

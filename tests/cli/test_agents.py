@@ -55,7 +55,10 @@ def test_a_profile_is_stored_and_shown(shop: Path):
         at=shop,
     )
     assert (done["nothing"].returncode, done["nothing"].stdout) == (0, "")
-    assert done["nothing"].stderr == "no agents\n"
+    assert (
+        done["nothing"].stderr
+        == "the store declares no agents; to list those of a team: changeover agents --team TEAM\n"
+    )
     assert done["describe"].stdout == "billing is described; see: changeover agents show billing\n"
     shown = json.loads(done["json"].stdout)
     assert re.fullmatch(r"[\d-]+T[\d:.]+\+00:00", shown.pop("updated_at"))

@@ -13,7 +13,8 @@ PRESS = """
 import time
 from pathlib import Path
 
-from changeover import Agent, Team, Workflow, WorkflowStep
+from changeover import Agent, Team
+from changeover.workflows import Workflow, WorkflowStep
 from changeover.stores.store import Store
 from changeover.testing import ScriptedModel, fails, says
 

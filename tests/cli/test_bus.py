@@ -14,7 +14,8 @@ from tests.server.process import ADMIN, Server, serving, until
 SHOP = """
 from pathlib import Path
 
-from changeover import Agent, Schedule, Subscription, Team
+from changeover import Agent, Team
+from changeover.bus import Schedule, Subscription
 from changeover.testing import ScriptedModel, says
 
 

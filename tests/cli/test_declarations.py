@@ -73,6 +73,7 @@ def test_an_import_shows_what_would_change_and_writes_it_with_yes(shop: Path):
     assert done["shown"].stdout == "+ agent desk\n+ tool shout\n+ team default\n"
     assert done["shown"].stderr == "nothing is written; to write it: --yes\n"
     assert done["none"].stderr == "no tools\n"
+    assert done["written"].stderr == "written: 3; what is declared holds from the next run on\n"
     assert done["again"].stderr == "the store declares all of it already\n"
     assert done["changed"].stdout == "~ agent desk: description\n+ skill s\n"
     versions = json.loads(done["history"].stdout)

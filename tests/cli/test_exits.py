@@ -10,6 +10,7 @@ YAML = {
     "key.yaml": "model: offline\nagents:\n  - id: triage\n    handofs: []\n",
     "comma.yaml": "agents:\n  - id: triage\n    handoffs: [billing\n",
     "target.yaml": "model: offline\nagents:\n  - id: triage\n    handoffs:\n      - to: sales\n",
+    "mistyped.yaml": "model: offline\nagents:\n  - id: triage\n    handoffs: [biling]\n  - id: billing\n",
     "tool.yaml": "model: offline\nagents:\n  - id: triage\n    tools: [plain:nothing]\n",
     "text.yaml": "model: offline\nagents: triage\n",
 }
@@ -20,9 +21,19 @@ from changeover.stores.memory.log import MemoryLog
 team = Team([Agent("papers", pull=True), Person("ana")])
 kept = Team([Agent("clerk", pull=True)], model="offline", store=MemoryLog())
 """
-NO_STORE = "the store sqlite:///nix.db does not exist"
+NO_STORE = "the store sqlite:///nix.db does not exist; `changeover run` or `changeover db upgrade` creates it"
 WRONG = {
     "a missing file": (["run", "nix.py:team", "x"], "there is no file nix.py"),
+    "a misspelt file": (["run", "plane.py", "x"], "there is no file plane.py; did you mean plain.py?"),
+    "a misspelt ending": (
+        ["run", "plain.pyy", "x"],
+        "there is no module 'plain.pyy' here or among the installed packages; the name of a file ends in .py or .yaml",
+    ),
+    "an empty team": (["run", "", "x"], "TEAM is empty; give a file, such as team.py"),
+    "no such event": (
+        ["bus", "show", "nix", "--store", "fine.db"],
+        "there is no event 'nix'; see: changeover bus list",
+    ),
     "a missing YAML file": (["graph", "nix.yaml"], "there is no file nix.yaml"),
     "a missing module": (["run", "nix.mod:team", "x"], "there is no module 'nix'"),
     "a missing name": (["run", "plain.py:nobody", "x"], "plain.py has no 'nobody'; it has: another, make, one, wrong"),
@@ -59,6 +70,10 @@ WRONG = {
     "a bad conversation": (["run", "plain.py", "x", "--conversation", "a b"], "cannot be a conversation's id"),
     "a key in YAML": (["graph", "key.yaml"], "key.yaml, line 4, column 5: 'handofs' is not known here; did you mean"),
     "YAML that is none": (["graph", "comma.yaml"], "comma.yaml, line 4, column 1: while parsing a flow sequence"),
+    "a misspelt target in YAML": (
+        ["graph", "mistyped.yaml"],
+        "(triage, billing), found 'biling'; did you mean 'billing'?",
+    ),
     "a target in YAML": (["graph", "target.yaml"], "target.yaml, line 5, column 13: expected the id of an agent"),
     "a tool in YAML": (["graph", "tool.yaml"], "tool.yaml, line 4, column 13: plain:nothing cannot be imported"),
     "text for a list": (["graph", "text.yaml"], "text.yaml, line 2, column 9: expected a list of agents, found text"),
@@ -110,7 +125,14 @@ MISUSED = {
     "no such command": (["taks"], "No such command 'taks'"),
     "no such verb": (["tasks", "shwo"], "No such command 'shwo'"),
     "both demos": (["demo", "--chat", "--crash"], "choose one"),
-    "no limit": (["tasks", "--limit", "0"], "greater than or equal to 1"),
+    "no limit": (["tasks", "--limit", "0"], "Invalid value for '--limit': it should be greater than or equal to 1"),
+    "a limit in words": (["tasks", "--limit", "few"], "Invalid value for '--limit': it is not a whole number"),
+    "a lease in words": (["worker", "plain.py", "--lease", "long"], "Invalid value for '--lease': it is not a number"),
+    "no such state": (
+        ["handoffs", "--state", "lost"],
+        "Invalid value for '--state' / '--status': 'lost' is not one of",
+    ),
+    "no team for a workflow": (["workflows", "start", "x"], "a run needs its team: give it as --team TEAM, or set"),
     "no duration": (["metrics", "--window", "soon"], "'soon' is not a duration, such as 90s"),
     "no key and value": (["run", "plain.py", "x", "--context", "a"], "'a' is not KEY=VALUE"),
     "no workers at all": (["worker", "plain.py", "--concurrency", "0"], "greater than or equal to 1"),

@@ -136,9 +136,9 @@ def test_a_call_can_be_approved_with_other_arguments(folder: Path):
 
 def test_every_noun_lists_by_itself_and_a_store_may_be_a_file(folder: Path, waiting: Done):
     assert waiting.returncode == 3
-    nouns = ("tasks", "handoffs", "approvals", "conversations", "breakers", "agents", "experiments", "router")
+    nouns = "tasks handoffs approvals conversations breakers agents experiments router tools skills tokens"
     store = ["--store", "changeover.db"]
-    for noun in nouns:
+    for noun in [*nouns.split(), "bus", "schedules", "workflows"]:
         short, whole = (changeover(*words, *store, at=folder) for words in ([noun], [noun, "list"]))
         assert (short.returncode, short.stdout, short.stderr) == (0, whole.stdout, whole.stderr), noun
 

@@ -19,9 +19,11 @@ from changeover.cli import app, exits
 from changeover.cli.terminal.page import Page
 from changeover.cli.terminal.session import Session
 from changeover.cli.terminal.transcript import Transcript
+from changeover.events import ApprovalDecided
 from changeover.facts import ApprovalRequest
-from changeover.guards.approval import Approve, Decision
+from changeover.guards.approval import Approve, Decision, Reject
 from changeover.protocol import Rejected
+from changeover.stream import Recorded
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 
 PICTURES = Path(__file__).with_name("snapshots")
@@ -104,6 +106,17 @@ def conversation(columns: int) -> Console:
         page.write("I was charged 24.95 EUR twice for order 1042. Can I have one payment back?")
         session.send("I was charged twice")
     return out
+
+
+@pytest.mark.parametrize(
+    ("by", "expired", "words"),
+    [("ana", False, "by ana"), ("", False, "by an unnamed person"), ("", True, "at its deadline")],
+)
+def test_a_decision_is_shown_with_the_person_who_made_it_or_with_its_deadline(by: str, expired: bool, words: str):
+    out, roster = recorded(80), team().roster
+    decided = ApprovalDecided("3.0", "", Reject("too much"), by, expired)
+    Transcript(Page(out, ["you"]), roster).item(Recorded(1, 0.0, "c", "billing", decided, 4))
+    assert f"rejected {words}: too much" in out.export_text()
 
 
 def assert_picture(name: str, out: Console) -> None:

@@ -10,7 +10,8 @@ from tests.cli.process import Done, changeover, json_lines, on_a_terminal, one_b
 BAKERY = """
 from pathlib import Path
 
-from changeover import Agent, Team, Workflow, WorkflowStep
+from changeover import Agent, Team
+from changeover.workflows import Workflow, WorkflowStep
 from changeover.testing import ScriptedModel, fails, says
 
 
@@ -119,6 +120,10 @@ def test_a_failed_workflow_is_undone_and_one_step_can_be_retried(folder: Path):
         "To retry the failed step: changeover resume bakery.py old",
     ):
         assert words in sent, words
+    metrics = changeover("metrics", "--json", at=folder)
+    steps = {each["step"]: each for each in json.loads(metrics.stdout)["steps"]}
+    assert (steps["knead"]["compensated"], steps["sell"]["failed"], steps["sell"]["retries"]) == (1, 1, 1)
+    assert "workflow step" in changeover("metrics", at=folder).stdout
     (folder / "fresh").touch()
     again = changeover("workflows", "retry", "old", "knead", *TEAM, at=folder)
     assert (again.returncode, again.stdout) == (0, "seller: sell rye stale\n")

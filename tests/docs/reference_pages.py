@@ -32,7 +32,9 @@ MODULES = (
     "changeover.protocol",
     "changeover.guards",
     "changeover.routing",
+    "changeover.tools",
     "changeover.workflows",
+    "changeover.bus",
     "changeover.models",
     "changeover.stream",
     "changeover.metrics",
@@ -42,6 +44,13 @@ MODULES = (
     "changeover.testing",
 )
 """The modules whose names are public."""
+
+PARTS = {
+    "changeover.router.Router": "team.router",
+    "changeover.dispatch.bus.Bus": "team.bus",
+    "changeover.dispatch.scheduler.Schedules": "team.schedules",
+}
+"""Classes that users get from a team and do not import, by the attribute that has them."""
 
 PYTHON = """# Python
 
@@ -142,6 +151,10 @@ def python_page() -> Iterator[str]:
             yield "Their fields are listed in [Events](events.md).\n"
             options = "    options:\n      members: false\n"
         yield from (f"::: {name}.{each}\n{options}" for each in sorted(public_names(module), key=str.lower))
+        if name == "changeover":
+            yield "## Parts of a team\n"
+            yield f"You do not import these. {', '.join(f'`{each}`' for each in PARTS.values())} have them.\n"
+            yield from (f"::: {each}\n    options:\n      merge_init_into_class: false\n" for each in PARTS)
 
 
 def public_names(module: ModuleType) -> list[str]:

@@ -9,14 +9,14 @@ from functools import cache
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
+from pydoc import locate
 from typing import Any
 
 import pytest
 
 from changeover import RunResult, Team
 from changeover.inputs import RunOptions
-from changeover.router import Router
-from tests.docs.reference_pages import MODULES, public_names
+from tests.docs.reference_pages import MODULES, PARTS, public_names
 
 RECORDS = {"ApprovalRequest", "Brief", "DelegateResult", "Facts", "HandoffRecord", "HandoffResult", "Handover", "Offer"}
 RECORDS |= {"Passed", "Received", "Rollback", "RunContext", "RunResult", "TicketClaim", "TicketStatus", "Tripped"}
@@ -51,12 +51,13 @@ def callables() -> Iterator[tuple[str, Any]]:
     """All functions, methods and constructors that users call, by name."""
     modules = [import_module(name) for name in MODULES]
     found = {name: getattr(module, name) for module in modules for name in public_names(module)}
-    for name, value in {**found, "Router": Router}.items():
+    parts = {path.rpartition(".")[2]: locate(path) for path in PARTS}
+    for name, value in {**found, **parts}.items():
         if not inspect.isclass(value):
             if inspect.isfunction(value):
                 yield name, value
             continue
-        if not (name in RECORDS or name == "Router" or _is_read(value)):
+        if not (name in RECORDS or name in parts or _is_read(value)):
             yield name, value
         for method, each in inspect.getmembers(value, callable):
             if not method.startswith("_") and str(getattr(each, "__module__", "")).startswith("changeover."):

@@ -13,8 +13,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from changeover.engines.clock import new_id
 from changeover.engines.lessons import Recollection
-from changeover.engines.local.approvals import asked
+from changeover.engines.local.perform import asked
 from changeover.errors import ChangeoverError, CircuitsOpen, EngineError, Exhausted
 from changeover.facts import ApprovalRequest, RunResult
 from changeover.guards.guard import Tripped
@@ -43,6 +44,8 @@ from changeover.relay.perform.handoffs import ask
 from changeover.relay.ports import World
 from changeover.relay.projection.changes import Reading
 from changeover.relay.projection.circuits import circuits_of
+from changeover.relay.projection.happenings import Happenings
+from changeover.relay.projection.rows import Rows
 from changeover.relay.requests import Append, Later, Resume, Say, Settled, check_team
 from changeover.relay.result import error_of, head_of, result_of, returned_of, typed, waiting_result, whole_chain
 from changeover.relay.sanitize import event_of
@@ -203,10 +206,12 @@ class StepEngine:
         entry = Entry(state.id, state.root, position, cause, state.at, tuple(batch))
         calm = self._log.breakers.calm
         circuits = circuits_of(state.id, reading.changes, roster, calm) if roster.breaks else None
+        happenings, rows = Happenings(roster.team, self._world.subscriptions, new_id), Rows()
+        rows.published = happenings.of(entry, agent, state)
+        circuits = circuits and happenings.reported(entry, circuits)
+        head, reserve = head_of(state, bool(commands)), reserve_of(before, state, roster)
         try:
-            await self._log.append(
-                entry, head_of(state, bool(commands)), reserve_of(before, state, roster), None, circuits
-            )
+            await self._log.append(entry, head, reserve, None, circuits, rows)
         except (Exhausted, CircuitsOpen) as refusal:
             self._due[state.id].clear()
             fresh = State(state.id).fold(await self._log.read(state.id))

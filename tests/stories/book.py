@@ -31,6 +31,7 @@ from tests.stories import (
     fallbacks,
     functions,
     guards,
+    happenings,
     honest_loops,
     inboxes,
     lapses,
@@ -81,7 +82,7 @@ THEMES = (
     *(specialists, successors, next_candidates, fallbacks, absence, load, broker),
     *(context, references, offers, packages, lateness, expectations, rollbacks, cleanup),
     *(experience, queue, submissions, claims, lapses, deadlines, withdrawals, workers, shifts),
-    *(settled_tickets, lasting_packages, binding_expectations, policies, checks, workflows),
+    *(settled_tickets, lasting_packages, binding_expectations, policies, checks, workflows, happenings),
 )
 
 STRESS = "CHANGEOVER_STRESS" in os.environ

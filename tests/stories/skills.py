@@ -1,12 +1,14 @@
 """Stories of skills: instructions that an agent loads when it needs them."""
 
-import tempfile
+import atexit
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from changeover import Agent, Skill
+from changeover import Agent
 from changeover.relay.events import CallRefused, SkillLoaded, ToolFinished
 from changeover.testing import ScriptedModel, calls, hands_off, says
+from changeover.tools import Skill
 from tests.stories.stage import Stage, events, story
 
 GREETING = Skill("greeting", description="How to greet.", instructions="Say hello.", files={"tone.md": "Be kind."})
@@ -24,7 +26,9 @@ Refund at most 50 euros.
 @cache
 def folder() -> Path:
     """A skill in a folder of its own."""
-    place = Path(tempfile.mkdtemp(prefix="changeover-skills-"), "refunds")
+    home = TemporaryDirectory(prefix="changeover-skills-")
+    atexit.register(home.cleanup)
+    place = Path(home.name, "refunds")
     (place / "forms").mkdir(parents=True)
     (place / "SKILL.md").write_text(MANUAL)
     (place / "forms" / "letter.txt").write_text("Dear customer")

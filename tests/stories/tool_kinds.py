@@ -8,9 +8,10 @@ from typing import Any
 
 import psycopg
 
-from changeover import Agent, Approve, Bearer, HttpTool, McpServer, SqlFunction, Variable
+from changeover import Agent, Approve, Variable
 from changeover.relay.events import ToolFinished, ToolStarted
 from changeover.testing import ScriptedModel, calls, says
+from changeover.tools import Bearer, HttpTool, McpServer, SqlFunction
 from tests.databases import fresh_schema
 from tests.stories.stage import CONVERSATION, Stage, events, story
 from tests.toolkits.http_server import Server, serving

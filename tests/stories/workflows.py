@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from changeover import (
+    END,
     Agent,
     Approval,
     Approve,
+    Command,
     Function,
     Limits,
     Person,
@@ -18,8 +20,6 @@ from changeover import (
     Respond,
     RunContext,
     Team,
-    Workflow,
-    WorkflowStep,
 )
 from changeover.agent.agent import Member
 from changeover.errors import EconomicLimitExceeded, KeyConflict, MisconfiguredError, StepError
@@ -38,7 +38,7 @@ from changeover.relay.events import (
 )
 from changeover.testing import Reply, ScriptedModel, fails, hands_off, says
 from changeover.tools.tool import ToolDefinition
-from changeover.workflows import Retry
+from changeover.workflows import Retry, Workflow, WorkflowStep
 from tests.stories.approvals import always, must_wait, settled
 from tests.stories.cancellation import Hold, call_off, first_of
 from tests.stories.stage import CONVERSATION, Stage, events, story
@@ -162,6 +162,25 @@ async def a_step_runs_once_for_each_of_fifty_items(stage: Stage) -> None:
     # Neither the inputs nor the list are copied for each item.
     sizes = [len(repr(each.event)) for each in await team.history(CONVERSATION) if each.conversation != CONVERSATION]
     assert max(sizes) < 2_000
+
+
+@story
+async def later_steps_get_the_artifacts_of_earlier_ones(stage: Stage) -> None:
+    def draws(ctx: RunContext) -> Command:
+        return Command(goto=END, update={"output": "drawn", "artifacts": {"plan": "s3://plans/soup"}})
+
+    def reads(ctx: RunContext) -> str:
+        return f"read {ctx.artifacts.get('plan')}"
+
+    steps = [
+        WorkflowStep("draw", function="artist"),
+        WorkflowStep("beside", function=reads),
+        WorkflowStep("read", function=reads, after=["draw", "beside"]),
+    ]
+    team = flow(stage, *steps, members=[Function("artist", draws)], output="steps.read.output")
+    result = await stage.flow(team, "flow")
+    assert result.output == "read s3://plans/soup"
+    assert result.artifacts == {"plan": "s3://plans/soup"}
 
 
 @story

@@ -11,26 +11,12 @@ from typing import Any, cast
 
 import pytest
 
-from changeover import (
-    Agent,
-    Approval,
-    Command,
-    Function,
-    HttpTool,
-    McpServer,
-    Member,
-    RunContext,
-    Skill,
-    SqlFunction,
-    Team,
-    Variable,
-    handoff,
-    tool,
-)
+from changeover import Agent, Approval, Command, Function, Member, RunContext, Team, Variable, handoff, tool
 from changeover.guards import Allow, Rule
 from changeover.protocol import Handover
 from changeover.relay.ports import Request
 from changeover.testing import Assistant, Reply, ScriptedModel, calls, hands_off, says
+from changeover.tools import HttpTool, McpServer, Skill, SqlFunction
 from tests.public_api import recorded
 
 BEFORE = {"plan": "gold", "seen": ["a"]}

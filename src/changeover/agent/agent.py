@@ -112,7 +112,8 @@ class Function:
     """A member that is plain Python: `fn(ctx)`, sync or async, returns the answer, or a Command that sends the work on.
 
     `id` is as that of an Agent, and `name` is for display (default: the id). `description` is what other agents' models
-    read (default: the first line of the function's docstring). If `fn` raises, the run ends with a FunctionError.
+    read (default: the first line of the function's docstring). `goto` lists the ids of the members to which its
+    Commands may lead; drawings of the team show them. If `fn` raises, the run ends with a FunctionError.
     """
 
     id: str
@@ -120,6 +121,11 @@ class Function:
     _: KW_ONLY
     name: str = ""
     description: str = ""
+    goto: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.goto, list):
+            object.__setattr__(self, "goto", tuple(self.goto))
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,6 @@ def guidance(name: str, specialists: Sequence[tuple[str, str]]) -> str:
     return (
         f"You can get help with {name}: it finds the specialist that fits, and brings back what that one found."
         " Ask for one when a task needs what you cannot do yourself, several at once if they do not need each other's"
-        " results, and put together one answer of what comes back. If nobody fits, go on by yourself."
+        " results, and put together one answer of what comes back. If none fits, go on by yourself."
         f" The specialists:\n{chr(10).join(lines) or '- none at the moment'}"
     )

@@ -61,6 +61,7 @@ def member_faults(member: Member, ids: Sequence[str], handoffs: bool) -> Iterato
         yield f"needs a function, not {type(member.fn).__name__}"
     if isinstance(member, Function):
         yield from arity_faults("fn", member.fn, "context")
+        yield from _goto_faults(member, ids)
     yield from _text_faults(member)
     if not isinstance(member, Agent):
         return
@@ -71,6 +72,13 @@ def member_faults(member: Member, ids: Sequence[str], handoffs: bool) -> Iterato
         yield f"has tools={member.tools!r}; give a list of tools"
     yield from _handoff_faults(member, ids)
     yield from _name_faults(member, handoffs and len(ids) > 1)
+
+
+def _goto_faults(member: Function, ids: Sequence[str]) -> Iterator[str]:
+    if not isinstance(member.goto, Sequence) or isinstance(member.goto, str):
+        yield f"has goto={member.goto!r}; give a list of ids"
+        return
+    yield from (f"goes to {_unknown(other, ids)}" for other in member.goto if other not in ids)
 
 
 def _text_faults(member: Member) -> Iterator[str]:

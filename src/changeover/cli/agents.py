@@ -31,6 +31,7 @@ from changeover.cli.options import (
     for_agent,
     has_default_store,
     in_store,
+    nothing_declared,
     server_of,
 )
 from changeover.cli.terminal.help import App
@@ -45,14 +46,11 @@ if TYPE_CHECKING:
 app = App("Declare agents in a store, and list, describe, enable and disable agents.")
 add_commands(app, "agent")
 
-DescriptionOption = Annotated[
-    str, typer.Option("--description", metavar="TEXT", help="What it is for.", show_default=False)
-]
+DescriptionOption = Annotated[str, typer.Option("--description", metavar="TEXT", help="What it is for.")]
 CapabilityOption = Annotated[
-    list[str] | None,
-    typer.Option("--capability", metavar="NAME", help="Something that it can do. May be repeated.", show_default=False),
+    list[str] | None, typer.Option("--capability", metavar="NAME", help="Something that it can do. May be repeated.")
 ]
-AgentArgument = Annotated[str, typer.Argument(metavar="ID", help="The agent's id.", show_default=False)]
+AgentArgument = Annotated[str, typer.Argument(metavar="ID", help="The agent's id.")]
 
 
 @app.command("list")
@@ -64,7 +62,7 @@ def list_agents(team: TeamOption = None, store: StoreOption = None, as_json: Jso
     if as_json:
         print_json([_data(each) for each in found])
     else:
-        print_table([_row(each) for each in found], "no agents")
+        print_table([_row(each) for each in found], nothing_declared("agents", team, store))
 
 
 @app.command()
@@ -90,12 +88,8 @@ def show(id: AgentArgument, team: TeamOption = None, store: StoreOption = None, 
 @app.command()
 def add(  # noqa: PLR0913 - each is a declared option
     id: AgentArgument,
-    instructions: Annotated[
-        str, typer.Option("--instructions", metavar="TEXT", help="Its system prompt.", show_default=False)
-    ] = "",
-    model: Annotated[
-        str, typer.Option("--model", metavar="NAME", help="Its model. Default: the team's.", show_default=False)
-    ] = "",
+    instructions: Annotated[str, typer.Option("--instructions", metavar="TEXT", help="Its system prompt.")] = "",
+    model: Annotated[str, typer.Option("--model", metavar="NAME", help="Its model. Default: the team's.")] = "",
     description: DescriptionOption = "",
     capability: CapabilityOption = None,
     file: FileOption = None,
@@ -123,21 +117,14 @@ def describe(  # noqa: PLR0913 - each is a declared option
     id: AgentArgument,
     description: DescriptionOption = "",
     capability: CapabilityOption = None,
-    specialization: Annotated[
-        str, typer.Option("--specialization", metavar="TEXT", help="Its field of work.", show_default=False)
-    ] = "",
+    specialization: Annotated[str, typer.Option("--specialization", metavar="TEXT", help="Its field of work.")] = "",
     example: Annotated[
         list[str] | None,
-        typer.Option(
-            "--example", metavar="TEXT", help="An example of a task for it. May be repeated.", show_default=False
-        ),
+        typer.Option("--example", metavar="TEXT", help="An example of a task for it. May be repeated."),
     ] = None,
     *,
     max_concurrency: Annotated[
-        int | None,
-        typer.Option(
-            "--max-concurrency", metavar="N", min=1, help="The most tasks it works on at once.", show_default=False
-        ),
+        int | None, typer.Option("--max-concurrency", metavar="N", min=1, help="The most tasks it works on at once.")
     ] = None,
     store: StoreOption = None,
 ) -> None:

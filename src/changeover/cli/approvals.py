@@ -91,9 +91,7 @@ def approve(
 def reject(  # noqa: PLR0913 - each is a declared option
     id: IdArgument,
     team: TeamOption = None,
-    note: Annotated[
-        str, typer.Option("--note", metavar="TEXT", help="The reason, for the agent.", show_default=False)
-    ] = "",
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="The reason, for the agent.")] = "",
     *,
     by: ByOption = None,
     role: RoleOption = None,
@@ -110,10 +108,7 @@ def reject(  # noqa: PLR0913 - each is a declared option
 def edit(  # noqa: PLR0913 - each is a declared option
     id: IdArgument,
     arguments: Annotated[
-        str,
-        typer.Argument(
-            metavar="JSON", help="All arguments of the call, as a JSON object: '{\"amount\": 5}'.", show_default=False
-        ),
+        str, typer.Argument(metavar="JSON", help="All arguments of the call, as a JSON object: '{\"amount\": 5}'.")
     ],
     team: TeamOption = None,
     *,
@@ -134,7 +129,7 @@ def edit(  # noqa: PLR0913 - each is a declared option
 @app.command()
 def answer(  # noqa: PLR0913 - each is a declared option
     id: IdArgument,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.", show_default=False)],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.")],
     team: TeamOption = None,
     *,
     by: ByOption = None,
@@ -151,9 +146,7 @@ def answer(  # noqa: PLR0913 - each is a declared option
 @app.command()
 def route(  # noqa: PLR0913 - each is a declared option
     id: IdArgument,
-    receiver: Annotated[
-        str, typer.Argument(metavar="RECEIVER", help="The member that gets the work.", show_default=False)
-    ],
+    receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="The member that gets the work.")],
     team: TeamOption = None,
     *,
     by: ByOption = None,

@@ -31,27 +31,19 @@ def batch(  # noqa: PLR0913 - each is a declared option
             metavar="INPUTS",
             help="A file with a JSON value in each line; - reads standard input. For a workflow it is the inputs: an"
             " object, or a text. For an agent it is the message: a text, or an object with text and context.",
-            show_default=False,
         ),
     ],
     *,
-    workflow: Annotated[
-        str | None, typer.Option("--workflow", metavar="ID", help="The workflow to start.", show_default=False)
-    ] = None,
+    workflow: Annotated[str | None, typer.Option("--workflow", metavar="ID", help="The workflow to start.")] = None,
     agent: Annotated[
         str | None,
-        typer.Option(
-            "--agent", metavar="ID", help="The agent that answers. Default: the first of the team.", show_default=False
-        ),
+        typer.Option("--agent", metavar="ID", help="The agent that answers. Default: the first of the team."),
     ] = None,
     concurrency: Annotated[
         int, typer.Option("--concurrency", metavar="N", min=1, help="The most lines that are worked on at once.")
     ] = 20,
     output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", metavar="FILE", help="Where results go. Default: standard output.", show_default=False
-        ),
+        str | None, typer.Option("--output", metavar="FILE", help="Where results go. Default: standard output.")
     ] = None,
     failed: Annotated[
         bool, typer.Option("--failed", help="Retry the lines that failed, and start no line that was not started.")

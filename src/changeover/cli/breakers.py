@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = App("List, open and reset the circuit breakers of receivers.")
 
-ReceiverArgument = Annotated[str, typer.Argument(metavar="RECEIVER", help="The id of the agent.", show_default=False)]
+ReceiverArgument = Annotated[str, typer.Argument(metavar="RECEIVER", help="The id of the agent.")]
 
 
 @app.command("list")

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from changeover.cli.exits import Mistake, errors_reported, one_line, say, tell
-from changeover.cli.options import DecisionStoreOption, IdArgument, JsonOption, LimitOption, TeamOption, server_of
+from changeover.cli.options import (
+    DecisionStoreOption,
+    IdArgument,
+    JsonOption,
+    LimitOption,
+    TeamOption,
+    server_of,
+    store_of,
+)
 from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
@@ -25,9 +33,7 @@ T = TypeVar("T")
 
 @app.command("list")
 def list_events(
-    type: Annotated[
-        str, typer.Option("--type", metavar="TYPE", help="Only events of this type.", show_default=False)
-    ] = "",
+    type: Annotated[str, typer.Option("--type", metavar="TYPE", help="Only events of this type.")] = "",
     dead: Annotated[bool, typer.Option("--dead", help="Only dead letters: deliveries that failed for good.")] = False,
     *,
     limit: LimitOption = 20,
@@ -84,27 +90,16 @@ def show_event(
 
 @app.command()
 def publish(  # noqa: PLR0913 - each is a declared option
-    type: Annotated[
-        str, typer.Argument(metavar="TYPE", help="What happened, such as security.alert.", show_default=False)
-    ],
-    data: Annotated[
-        str, typer.Option("--data", metavar="JSON", help="Its data; - reads standard input.", show_default=False)
-    ] = "",
+    type: Annotated[str, typer.Argument(metavar="TYPE", help="What happened, such as security.alert.")],
+    data: Annotated[str, typer.Option("--data", metavar="JSON", help="Its data; - reads standard input.")] = "",
     source: Annotated[
         str,
         typer.Option(
-            "--source",
-            metavar="NAME",
-            help="Where it happened; a subscriber gets the events of a source in order.",
-            show_default=False,
+            "--source", metavar="NAME", help="Where it happened; a subscriber gets the events of a source in order."
         ),
     ] = "",
-    subject: Annotated[
-        str, typer.Option("--subject", metavar="TEXT", help="What in the source it is about.", show_default=False)
-    ] = "",
-    key: Annotated[
-        str, typer.Option("--key", metavar="KEY", help="With the same key it is published once.", show_default=False)
-    ] = "",
+    subject: Annotated[str, typer.Option("--subject", metavar="TEXT", help="What in the source it is about.")] = "",
+    key: Annotated[str, typer.Option("--key", metavar="KEY", help="With the same key it is published once.")] = "",
     *,
     team: TeamOption = None,
     store: DecisionStoreOption = None,
@@ -135,8 +130,7 @@ def publish(  # noqa: PLR0913 - each is a declared option
 def retry(
     id: IdArgument,
     subscriber: Annotated[
-        str,
-        typer.Option("--subscriber", metavar="NAME", help="Only to this subscriber. Default: all.", show_default=False),
+        str, typer.Option("--subscriber", metavar="NAME", help="Only to this subscriber. Default: all.")
     ] = "",
     team: TeamOption = None,
     store: DecisionStoreOption = None,
@@ -155,16 +149,16 @@ def retry(
 
 
 def on_bus(team: str | None, store: str | None, work: Callable[[BusCalls, ScheduleCalls], Awaitable[T]]) -> T:
-    """Do the work with the bus and the schedules of a server, or of a team on its store, which is not opened for work:
-    this process hands out no events."""
+    """Do the work with the bus and the schedules of a server, or of a team on its store, by default the team that the
+    store declares. The team is not opened for work: this process hands out no events."""
     from changeover.cli.options import on_server
 
     if (server := server_of(store)) is not None:
         return on_server(server, lambda remote: work(remote.bus, remote.schedules))
-    from changeover.cli.teams import STORE, working_team
+    from changeover.cli.teams import declared_team, working_team
     from changeover.dispatch.console import BusConsole, ScheduleConsole
 
-    found, _ = working_team(team or STORE, store)
+    found = working_team(team, store)[0] if team else declared_team(store_of(store), agents=False)
 
     async def done() -> T:
         try:

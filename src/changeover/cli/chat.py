@@ -157,8 +157,8 @@ class Chat:
                 self._page.line(f"{other} is not known here; /help lists what can be typed")
 
     def _drawn(self) -> str:
-        from changeover.observe.course import course_of
-        from changeover.observe.diagram import course_text, plan_of, team_text
+        from changeover.observe.drawing.course import course_of
+        from changeover.observe.drawing.diagram import course_text, plan_of, team_text
 
         handoffs = self._session.handoffs() if self._session.begun else []
         if not handoffs:

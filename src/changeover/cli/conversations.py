@@ -22,17 +22,11 @@ app = App("List conversations, and show how the context of one came about.")
 @app.command("list")
 def list_conversations(  # noqa: PLR0913 - each is a declared option
     status: Annotated[
-        Status | None,
-        typer.Option(
-            "--status", metavar="STATUS", help=f"Only those with this status. {among(Status)}", show_default=False
-        ),
+        Status | None, typer.Option("--status", metavar="STATUS", help=f"Only those with this status. {among(Status)}")
     ] = None,
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="NAME", help="Only those of this user.", show_default=False)
-    ] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Only those of this user.")] = None,
     search: Annotated[
-        str | None,
-        typer.Option("--search", metavar="TEXT", help="Only those with this text in title or id.", show_default=False),
+        str | None, typer.Option("--search", metavar="TEXT", help="Only those with this text in title or id.")
     ] = None,
     *,
     delegates: Annotated[bool, typer.Option("--delegates", help="Include the conversations of delegates.")] = False,

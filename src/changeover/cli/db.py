@@ -7,7 +7,7 @@ from contextlib import closing
 
 import typer
 
-from changeover.cli.exits import Exit, errors_reported, say, tell
+from changeover.cli.exits import Exit, console, errors_reported, say, tell
 from changeover.cli.options import DatabaseOption, JsonOption, store_of, store_to_make
 from changeover.cli.terminal.help import App
 
@@ -27,7 +27,8 @@ def upgrade(store: DatabaseOption = None) -> None:
         chosen = store_to_make(store)
         shown = database_of(chosen).shown
         try:
-            before, after = upgrade_store(chosen)
+            with console(error=True).status(f"upgrading {shown}"):
+                before, after = upgrade_store(chosen, _report)
         except ChangeoverError:
             raise
         except Exception as error:  # each driver has errors of its own
@@ -36,6 +37,11 @@ def upgrade(store: DatabaseOption = None) -> None:
             say(f"{shown}: already at {after}")
         else:
             say(f"{shown}: {'created' if before is None else f'upgraded from {before}'}, now at {after}")
+
+
+def _report(done: int, total: int, migration: str) -> None:
+    """Tell of a migration that has run."""
+    tell(f"{done} of {total}: {migration.removeprefix('Migration ').rstrip('.')}")
 
 
 @app.command()
@@ -76,7 +82,6 @@ def check(store: DatabaseOption = None, as_json: JsonOption = False) -> None:
 
 
 async def _checked(store: str | None) -> tuple[int, dict[str, str]]:
-    from changeover.cli.exits import console
     from changeover.stores.views import open_views
 
     count, faults = 0, {}

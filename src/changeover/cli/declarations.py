@@ -18,8 +18,8 @@ from changeover.cli.options import JsonOption, StoreOption, TeamOption, in_datab
 from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
-    from changeover.agent.agent import Member
     from changeover.documents.shape import Scope
+    from changeover.documents.team_document import Named
     from changeover.documents.tool_modules import ToolModules
     from changeover.relay.declarations import Declaration, Declarations, Kind, Standing
     from changeover.stores.remote import RemoteStore
@@ -27,25 +27,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
 FileOption = Annotated[
-    str | None,
-    typer.Option(
-        "--file", metavar="FILE", help="Its document in YAML or JSON; - for standard input.", show_default=False
-    ),
+    str | None, typer.Option("--file", metavar="FILE", help="Its document in YAML or JSON; - for standard input.")
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="A key of its document; the value is YAML. May be repeated.",
-        show_default=False,
-    ),
+    typer.Option("--set", metavar="KEY=VALUE", help="A key of its document; the value is YAML. May be repeated."),
 ]
-VersionOption = Annotated[
-    int | None, typer.Option("--version", metavar="N", min=1, help="An earlier version.", show_default=False)
-]
+VersionOption = Annotated[int | None, typer.Option("--version", metavar="N", min=1, help="An earlier version.")]
 ExpectOption = Annotated[
     int | None,
     typer.Option(
@@ -53,10 +43,7 @@ ExpectOption = Annotated[
     ),
 ]
 WriterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--by", metavar="NAME", help="The person who changes it. Default: the login name.", show_default=False
-    ),
+    str | None, typer.Option("--by", metavar="NAME", help="The person who changes it. Default: the login name.")
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Removed ones too.")]
 
@@ -65,7 +52,7 @@ class Editor:
     """The declarations of one kind in a store that a command has opened, beside the code of a team if it has one."""
 
     def __init__(
-        self, kind: Kind, declarations: Declarations, modules: ToolModules, beside: Sequence[Member], team: str
+        self, kind: Kind, declarations: Declarations, modules: ToolModules, beside: Sequence[Named], team: str
     ) -> None:
         self.kind, self.declarations, self.team = kind, declarations, team
         self._modules, self._beside = modules, beside
@@ -189,11 +176,12 @@ def editor_of(kind: Kind, declarations: Declarations) -> Editor:
 
 async def _with_team(kind: Kind, found: Team, work: Callable[[Editor], Awaitable[T]]) -> T:
     from changeover.documents.tool_modules import ToolModules
+    from changeover.union import in_code
 
     declared = found.declared
     try:
         modules = ToolModules(declared.tool_modules)
-        return await work(Editor(kind, found.declarations, modules, declared.members, declared.name))
+        return await work(Editor(kind, found.declarations, modules, in_code(declared), declared.name))
     finally:
         await found.close()
 

@@ -16,8 +16,8 @@ from changeover.cli.options import FILE, VARIABLE, DatabaseOption, JsonOption, h
 
 OLDEST = (3, 11)
 NEEDED = (
-    *("alembic", "jsonschema", "msgspec", "pydantic", "pydantic-ai-slim", "pyyaml", "rich", "splintr-rs", "sqlalchemy"),
-    "typer",
+    *("alembic", "cronsim", "jmespath", "jsonschema", "msgspec", "pydantic", "pydantic-ai-slim", "pyyaml", "rich"),
+    *("splintr-rs", "sqlalchemy", "typer"),
 )
 PROVIDERS = {
     "openai": ("openai", ("OPENAI_API_KEY",)),
@@ -27,7 +27,6 @@ PROVIDERS = {
 }
 """Each extra for models, a module that it installs, and its variables; one of them has to be set."""
 EXTRAS = {
-    "http": "jmespath",
     "mcp": "mcp",
     "otel": "opentelemetry.sdk",
     "postgres": "psycopg",

@@ -49,7 +49,7 @@ def list_experiments(
 
 @app.command("show")
 def show_experiment(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the experiment.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the experiment.")],
     store: StoreOption = None,
     team: TeamOption = None,
     measure: MeasureOption = "success",

@@ -118,7 +118,7 @@ async def _imported(editor: Editor, text: Text, yes: bool, by: str | None) -> No
         say(_words(edit, current.get((edit.kind, edit.name))))
     if yes:
         await editor.declarations.write(edits, by=by or user_name())
-        tell(f"{len(edits)} declarations are written; they hold from the next run on")
+        tell(f"written: {len(edits)}; what is declared holds from the next run on")
     else:
         tell("nothing is written; to write it: --yes")
 

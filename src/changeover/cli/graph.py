@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from changeover.agent.roster import Roster
-    from changeover.observe.course import Course
+    from changeover.observe.drawing.course import Course
     from changeover.team import Team
 
 Format = Literal["text", "mermaid", "svg"]
@@ -33,7 +33,6 @@ def graph(
         typer.Argument(
             metavar="TEAM|CONVERSATION",
             help="file.py:name, package.module:name, a YAML file or the word store; or the id of a conversation.",
-            show_default=False,
         ),
     ],
     format: Annotated[Format, typer.Option("--format", metavar="FORMAT", help=among(Format))] = "text",
@@ -52,8 +51,8 @@ def graph(
 
 def _team(address: str, format: Format, store: str | None) -> str:
     from changeover.cli.teams import STORE, load_team, working_team
-    from changeover.observe.diagram import plan_of
-    from changeover.observe.svg import drawn
+    from changeover.observe.drawing.diagram import plan_of
+    from changeover.observe.drawing.svg import drawn
 
     if store is not None or address.partition(":")[0] == STORE:
         return drawn(plan_of(asyncio.run(_united(working_team(address, store)[0]))), format)
@@ -71,7 +70,7 @@ async def _united(team: Team) -> Roster:
 def _course(id: str, format: Format, store: str | None) -> str:
     async def find(opened: OpenStore) -> Course | None:
         from changeover.cli.options import OpenDatabase
-        from changeover.observe.course import course_of
+        from changeover.observe.drawing.course import course_of
         from changeover.relay.history import recorded
         from changeover.relay.lists import ConversationRow
 
@@ -86,7 +85,7 @@ def _course(id: str, format: Format, store: str | None) -> str:
     course = in_store(store, find)
     if course is None:
         raise Mistake(f"no conversation has the id {id!r}; a team is given as file.py:name or package.module:name")
-    from changeover.observe.svg import drawn
+    from changeover.observe.drawing.svg import drawn
 
     return drawn(course, format)
 

@@ -47,9 +47,7 @@ def list_handoffs(
     state: Annotated[
         State | None, typer.Option("--state", "--status", metavar="STATE", case_sensitive=False, help=among(State))
     ] = None,
-    mode: Annotated[
-        HandoffMode | None, typer.Option("--mode", metavar="MODE", help=among(HandoffMode), show_default=False)
-    ] = None,
+    mode: Annotated[HandoffMode | None, typer.Option("--mode", metavar="MODE", help=among(HandoffMode))] = None,
     conversation: WithinOption = None,
     *,
     limit: LimitOption = 20,
@@ -153,9 +151,7 @@ def retry(id: IdArgument, store: StoreOption = None) -> None:
 def cancel(
     id: IdArgument,
     team: TeamOption = None,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="The reason, for the log.", show_default=False)
-    ] = "",
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the log.")] = "",
     *,
     by: ByOption = None,
     store: DecisionStoreOption = None,

@@ -116,7 +116,7 @@ FILES = {"team.py": TEAM, "test_team.py": TEST, "README.md": README, ".gitignore
 
 
 def init(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The folder to create.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The folder to create.")],
 ) -> None:
     """Create a small project with a team, a test and a README.
 

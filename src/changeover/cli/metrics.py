@@ -1,4 +1,4 @@
-"""Command `metrics`: handoff metrics per agent and per pair of agents in a time window."""
+"""Command `metrics`: metrics per agent, per pair of agents and per step of a workflow in a time window."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from changeover.observe.metrics import AgentMetrics, Metrics, PairMetrics
+    from changeover.observe.step_metrics import StepMetrics
     from changeover.observe.sums import Times
 
 WIDE = 100
 """The width of a terminal from which on all columns are shown."""
+UNUSUAL = ("failed", "skipped", "compensated", "cancelled")
+"""Ends of steps that are shown if there are any."""
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -36,19 +39,15 @@ def window_seconds(value: str | None) -> float | None:
 
 def metrics(
     window: Annotated[
-        str | None,
-        typer.Option("--window", metavar="TIME", help="Only the last 90s, 15m, 1h, 7d or 2w.", show_default=False),
+        str | None, typer.Option("--window", metavar="TIME", help="Only the last 90s, 15m, 1h, 7d or 2w.")
     ] = None,
-    agent: Annotated[
-        str | None,
-        typer.Option("--agent", metavar="ID", help="Only this agent and its pairs.", show_default=False),
-    ] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only this agent and its pairs.")] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the success, durations, tokens and cost of handoffs.
 
-    There is a row for each agent and for each pair of agents.
+    There is a row for each agent, for each pair of agents, and for each step of a workflow.
     """
     seconds = window_seconds(window)
 
@@ -63,13 +62,14 @@ def metrics(
     if as_json:
         _print_json(found, agents, pairs, agent is None)
     elif agents:
-        _print(agents, pairs)
+        _print(agents, pairs, found.steps if agent is None else {})
     else:
         tell(_nothing(window, agent))
 
 
 def _nothing(window: str | None, agent: str | None) -> str:
-    when = f" in the last {window.strip()}" if window else " yet"
+    span = (window or "").strip()
+    when = f" in the last {span}{'s' if span[-1:].isdigit() else ''}" if span else " yet"
     return f"{agent} has no handoffs{when}" if agent else f"no agent has worked in this store{when}"
 
 
@@ -91,10 +91,15 @@ def _print_json(
             {"sender": pair[0], "receiver": pair[1], **msgspec.to_builtins(each)} for pair, each in pairs.items()
         ],
     }
-    print_json(data | ({"totals": msgspec.to_builtins(found.totals)} if whole else {}))
+    steps = [{"workflow": at[0], "step": at[1], **msgspec.to_builtins(each)} for at, each in found.steps.items()]
+    print_json(data | ({"steps": steps, "totals": msgspec.to_builtins(found.totals)} if whole else {}))
 
 
-def _print(agents: Mapping[str, AgentMetrics], pairs: Mapping[tuple[str, str], PairMetrics]) -> None:
+def _print(
+    agents: Mapping[str, AgentMetrics],
+    pairs: Mapping[tuple[str, str], PairMetrics],
+    steps: Mapping[tuple[str, str], StepMetrics],
+) -> None:
     from changeover.cli.exits import console
     from changeover.cli.terminal.render import print_table, without_empty
 
@@ -105,10 +110,13 @@ def _print(agents: Mapping[str, AgentMetrics], pairs: Mapping[tuple[str, str], P
         out.print()
         named = {one_line(f"{sender} → {receiver}"): each for (sender, receiver), each in pairs.items()}
         print_table(without_empty(table.pairs(named)), "")
+    if steps:
+        out.print()
+        print_table(without_empty(table.steps({one_line(" ".join(at)): each for at, each in steps.items()})), "")
 
 
 class MetricsTable:
-    """The rows of the two tables: without bars in a pipe, with fewer columns on a narrow terminal."""
+    """The rows of the tables: without bars in a pipe, with fewer columns on a narrow terminal."""
 
     def __init__(self, out: Console) -> None:
         from changeover.cli.terminal.render import is_unicode
@@ -139,6 +147,22 @@ class MetricsTable:
         for row, each in zip(rows, pairs.values(), strict=True):
             row["other"] = _other(each)
         return rows
+
+    def steps(self, steps: Mapping[str, StepMetrics]) -> list[dict[str, str]]:
+        """A row per step of a workflow."""
+        return [
+            {
+                "workflow step": name,
+                "runs": f"{each.count:,}",
+                "success": self._rate(each.success_rate),
+                f"took{self._percentiles}": self._times(each.elapsed),
+                "retries": f"{each.retries:,}" if each.retries else "",
+                "tokens": _short(each.tokens),
+                "cost": f"${each.cost:.2f}" if self._wide and each.cost else "",
+                "other": ", ".join(f"{count:,} {ending}" for ending in UNUSUAL if (count := getattr(each, ending))),
+            }
+            for name, each in steps.items()
+        ]
 
     def _rows(self, title: str, found: Mapping[str, PairMetrics]) -> list[dict[str, str]]:
         most = max(each.count for each in found.values())

@@ -44,18 +44,13 @@ TEAM_FORMS = (
     "file.py, file.py:name, package.module:name (a Team, or a function that returns one), a YAML file,"
     " or the word store: the team that the store declares."
 )
-TeamArgument = Annotated[str, typer.Argument(metavar="TEAM", help=TEAM_FORMS, show_default=False)]
+TeamArgument = Annotated[str, typer.Argument(metavar="TEAM", help=TEAM_FORMS)]
 STORE_FORMS = "A file, sqlite:///file.db or postgresql://user@host/name."
 SERVER_FORM = f"Or the address of a server, http://host:8765; its token is ${TOKEN_VARIABLE}."
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An id from the list.", show_default=False)]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="An id from the list.")]
 DatabaseOption = Annotated[
     str | None,
-    typer.Option(
-        "--store",
-        metavar="STORE",
-        help=f"{STORE_FORMS} Default: ${VARIABLE}, else ./{FILE} if it exists.",
-        show_default=False,
-    ),
+    typer.Option("--store", metavar="STORE", help=f"{STORE_FORMS} Default: ${VARIABLE}, else ./{FILE} if it exists."),
 ]
 StoreOption = Annotated[
     str | None,
@@ -64,7 +59,6 @@ StoreOption = Annotated[
         "--server",
         metavar="STORE",
         help=f"{STORE_FORMS} {SERVER_FORM} Default: ${SERVER_VARIABLE}, else ${VARIABLE}, else ./{FILE} if it exists.",
-        show_default=False,
     ),
 ]
 TeamStoreOption = Annotated[
@@ -73,7 +67,6 @@ TeamStoreOption = Annotated[
         "--store",
         metavar="STORE",
         help=f"{STORE_FORMS} Default: the team's own, else ${VARIABLE}, else ./{FILE}, which is made if it is missing.",
-        show_default=False,
     ),
 ]
 DecisionStoreOption = Annotated[
@@ -84,7 +77,6 @@ DecisionStoreOption = Annotated[
         metavar="STORE",
         help=f"{STORE_FORMS} Or the address of a server, which knows the team and goes on with it; its token is"
         f" ${TOKEN_VARIABLE}. Default: ${SERVER_VARIABLE}, else the team's own store, ${VARIABLE} or ./{FILE}.",
-        show_default=False,
     ),
 ]
 EngineOption = Annotated[
@@ -94,14 +86,10 @@ EngineOption = Annotated[
         metavar="ENGINE",
         help="Where conversations run: temporal://host:7233/namespace?queue=NAME. Default: the team's own, else this"
         " process.",
-        show_default=False,
     ),
 ]
 TeamOption = Annotated[
-    str | None,
-    typer.Option(
-        "--team", metavar="TEAM", envvar="CHANGEOVER_TEAM", help=f"The team. {TEAM_FORMS}", show_default=False
-    ),
+    str | None, typer.Option("--team", metavar="TEAM", envvar="CHANGEOVER_TEAM", help=f"The team. {TEAM_FORMS}")
 ]
 NewStoreOption = Annotated[
     str | None,
@@ -111,7 +99,6 @@ NewStoreOption = Annotated[
         metavar="STORE",
         help=f"{STORE_FORMS} A file is made if it is missing. {SERVER_FORM}"
         f" Default: ${SERVER_VARIABLE}, else ${VARIABLE}, else ./{FILE}.",
-        show_default=False,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -122,44 +109,30 @@ NoHandoffsOption = Annotated[bool, typer.Option("--no-handoffs", help="Switch ha
 RoleOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--role",
-        metavar="NAME",
-        help="A role of the person who decides, where a request needs one. May be repeated.",
-        show_default=False,
+        "--role", metavar="NAME", help="A role of the person who decides, where a request needs one. May be repeated."
     ),
 ]
 ByOption = Annotated[
-    str | None,
-    typer.Option("--by", metavar="NAME", help="The person who decides. Default: the login name.", show_default=False),
+    str | None, typer.Option("--by", metavar="NAME", help="The person who decides. Default: the login name.")
 ]
-UserOption = Annotated[
-    str | None, typer.Option("--user", metavar="NAME", help="The user who speaks.", show_default=False)
-]
+UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="The user who speaks.")]
 ConversationOption = Annotated[
     str | None,
     typer.Option(
-        "--conversation",
-        metavar="ID",
-        help="The conversation to continue, or the id of a new one. Default: a new id.",
-        show_default=False,
+        "--conversation", metavar="ID", help="The conversation to continue, or the id of a new one. Default: a new id."
     ),
 ]
 AgentOption = Annotated[
-    str | None,
-    typer.Option("--agent", metavar="ID", help="The agent that answers. Default: the active one.", show_default=False),
+    str | None, typer.Option("--agent", metavar="ID", help="The agent that answers. Default: the active one.")
 ]
 ContextOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--context",
-        metavar="KEY=VALUE",
-        help="A context variable; a value that is not JSON is text. May be repeated.",
-        show_default=False,
+        "--context", metavar="KEY=VALUE", help="A context variable; a value that is not JSON is text. May be repeated."
     ),
 ]
 WithinOption = Annotated[
-    str | None,
-    typer.Option("--conversation", metavar="ID", help="Only this conversation and its delegates.", show_default=False),
+    str | None, typer.Option("--conversation", metavar="ID", help="Only this conversation and its delegates.")
 ]
 LogFormatOption = Annotated[
     Literal["text", "json"] | None,
@@ -167,7 +140,6 @@ LogFormatOption = Annotated[
         "--log-format",
         metavar="FORMAT",
         help="Log what happens to standard error, with ids and without content: text or json.",
-        show_default=False,
     ),
 ]
 LimitOption = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The most rows to show, newest first.")]
@@ -205,6 +177,13 @@ def required_team(address: str | None, why: str) -> str:
     if address is None:
         raise typer.BadParameter(f"{why}: give it as --team TEAM, or set CHANGEOVER_TEAM", param_hint="--team")
     return address
+
+
+def nothing_declared(kind: str, team: str | None, store: str | None) -> str:
+    """What a list says that is empty, of things that code or a store can declare."""
+    if team is not None or server_of(store) is not None:
+        return f"no {kind}"
+    return f"the store declares no {kind}; to list those of a team: changeover {kind} --team TEAM"
 
 
 def has_default_store() -> bool:

@@ -18,10 +18,8 @@ app = App("Show and reset what the router has learned about agents.")
 
 BAR_WIDTH = 10
 
-CapabilityOption = Annotated[
-    str | None, typer.Option("--capability", metavar="NAME", help="Only this capability.", show_default=False)
-]
-AgentOption = Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only this agent.", show_default=False)]
+CapabilityOption = Annotated[str | None, typer.Option("--capability", metavar="NAME", help="Only this capability.")]
+AgentOption = Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only this agent.")]
 
 
 @app.command("list")

@@ -31,17 +31,13 @@ AttachOption = Annotated[
         "--attach",
         metavar="FILE",
         help="An image or another file for the models, by path or https:// address. May be repeated.",
-        show_default=False,
     ),
 ]
 
 
 def run(  # noqa: PLR0913 - each is a declared option
     team: TeamArgument,
-    text: Annotated[
-        str,
-        typer.Argument(metavar="TEXT", help="The user's message; - reads it from standard input.", show_default=False),
-    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The user's message; - reads it from standard input.")],
     *,
     conversation: ConversationOption = None,
     agent: AgentOption = None,
@@ -66,7 +62,7 @@ def run(  # noqa: PLR0913 - each is a declared option
 
 def resume(
     team: TeamArgument,
-    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION", help="Its id.", show_default=False)],
+    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION", help="Its id.")],
     store: TeamStoreOption = None,
     as_json: JsonLinesOption = False,
     no_handoffs: NoHandoffsOption = False,

@@ -8,7 +8,7 @@ import typer
 
 from changeover.cli.bus import event_data, on_bus
 from changeover.cli.exits import errors_reported, say
-from changeover.cli.options import DecisionStoreOption, JsonOption, TeamOption
+from changeover.cli.options import DecisionStoreOption, JsonOption, TeamOption, nothing_declared
 from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = App("List and show schedules with their next runs; run, pause and resume them.")
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.", show_default=False)]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")]
 
 
 @app.command("list")
@@ -29,7 +29,7 @@ def list_schedules(team: TeamOption = None, store: DecisionStoreOption = None, a
     if as_json:
         print_json([_data(each) for each in found])
     else:
-        print_table([_row(each) for each in found], "no schedules")
+        print_table([_row(each) for each in found], nothing_declared("schedules", team, store))
 
 
 @app.command("show")

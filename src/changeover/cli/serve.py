@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from ipaddress import ip_address
@@ -20,7 +21,7 @@ PORT = 8765
 
 
 def serve(  # noqa: PLR0913 - each is a declared option
-    team: Annotated[str | None, typer.Argument(metavar="TEAM", help=TEAM_FORMS, show_default=False)] = None,
+    team: Annotated[str | None, typer.Argument(metavar="TEAM", help=TEAM_FORMS)] = None,
     *,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 takes a free one.")] = PORT,
@@ -37,7 +38,6 @@ def serve(  # noqa: PLR0913 - each is a declared option
             metavar="TOKEN",
             envvar="CHANGEOVER_TOKEN",
             help="A token that may do everything, of 20 characters or more. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     webhook_secret: Annotated[
@@ -47,30 +47,20 @@ def serve(  # noqa: PLR0913 - each is a declared option
             metavar="SECRET",
             envvar="CHANGEOVER_WEBHOOK_SECRET",
             help="Webhooks may publish events if they sign them with this secret, of 20 characters or more.",
-            show_default=False,
         ),
     ] = "",
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(
-            "--allow-host",
-            metavar="NAME",
-            help="A name by which clients reach the server. May be repeated.",
-            show_default=False,
-        ),
+        typer.Option("--allow-host", metavar="NAME", help="A name by which clients reach the server. May be repeated."),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(
-            "--allow-origin",
-            metavar="ORIGIN",
-            help="Pages of this origin may call the API. May be repeated.",
-            show_default=False,
+            "--allow-origin", metavar="ORIGIN", help="Pages of this origin may call the API. May be repeated."
         ),
     ] = None,
     prefix: Annotated[
-        str,
-        typer.Option("--prefix", metavar="PATH", help="The path under which a proxy serves it.", show_default=False),
+        str, typer.Option("--prefix", metavar="PATH", help="The path under which a proxy serves it.")
     ] = "",
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Write a line for each request to standard error.")
@@ -127,11 +117,13 @@ async def _serve(team: Team, settings: Settings, store: str, demo: bool, **where
             from changeover.cli.demo.seeds import sow
 
             await sow(team)
-        await serve(create_app(team, settings), settings, listens, **where)
+        app = create_app(team, settings)
+        gc.freeze()  # what is loaded by now stays, and the collector need not look at it again
+        await serve(app, settings, listens, **where)
 
 
 async def _require_token(team: Team, host: str) -> None:
-    """Raise Mistake if nobody could call a server on this address."""
+    """Raise Mistake if the store has no valid token, so that no caller could use a server on this address."""
     now = team.clock.now()
     tokens = await team.log.tokens.all()
     if all(each.lapse(now) for each in tokens):

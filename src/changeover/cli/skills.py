@@ -27,8 +27,7 @@ add_states(app, "skill")
 add_commands(app, "skill")
 
 FolderOption = Annotated[
-    str | None,
-    typer.Option("--folder", metavar="FOLDER", help="A folder with a SKILL.md and further texts.", show_default=False),
+    str | None, typer.Option("--folder", metavar="FOLDER", help="A folder with a SKILL.md and further texts.")
 ]
 
 

@@ -30,14 +30,9 @@ app = App("List and show tasks: the work of one agent within a run.")
 @app.command("list")
 def list_tasks(
     status: Annotated[
-        Status | None,
-        typer.Option(
-            "--status", metavar="STATUS", help=f"Only tasks with this status. {among(Status)}", show_default=False
-        ),
+        Status | None, typer.Option("--status", metavar="STATUS", help=f"Only tasks with this status. {among(Status)}")
     ] = None,
-    agent: Annotated[
-        str | None, typer.Option("--agent", metavar="ID", help="Only tasks of this agent.", show_default=False)
-    ] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only tasks of this agent.")] = None,
     conversation: WithinOption = None,
     *,
     limit: LimitOption = 20,

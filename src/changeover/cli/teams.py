@@ -6,8 +6,9 @@ import asyncio
 import sys
 import traceback
 from collections.abc import Callable
+from difflib import get_close_matches
 from importlib import import_module
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ def load_team(address: str, folder: Path | None = None, store: str | None = None
     from changeover.documents.yaml_value import DocumentError
     from changeover.errors import MisconfiguredError
 
+    if not address.strip():
+        raise Mistake("TEAM is empty; give a file, such as team.py")
     where, _, name = address.partition(":")
     if where == STORE:
         return declared_team(store_of(store), name)
@@ -62,12 +65,12 @@ def is_team(address: str) -> bool:
     return address.endswith((".py", *YAML)) or ":" in address or address == STORE
 
 
-def declared_team(store: Store, name: str = "") -> Team:
-    """The team that a store declares; raises Mistake if it declares none, or several and no name is given."""
+def declared_team(store: Store, name: str = "", *, agents: bool = True) -> Team:
+    """The team that a store declares; raises Mistake if it declares several and no name is given, or no `agents`."""
     from changeover.cli.declarations import listed_modules
     from changeover.team import Team
 
-    found = asyncio.run(_declared_names(store))
+    found = asyncio.run(_declared_names(store, agents))
     if name and name not in found:
         raise Mistake(f"the store declares no team {name!r}; there are: {', '.join(found)}")
     if not name and len(found) > 1:
@@ -75,7 +78,7 @@ def declared_team(store: Store, name: str = "") -> Team:
     return Team(name=name or found[0], store=store, tool_modules=listed_modules(Path()).listed)
 
 
-async def _declared_names(store: Store) -> list[str]:
+async def _declared_names(store: Store, agents: bool) -> list[str]:
     """The names of the teams that a store declares."""
     from changeover.ids import DEFAULT_TEAM
     from changeover.stores.store import open_log
@@ -87,7 +90,7 @@ async def _declared_names(store: Store) -> list[str]:
         rows = await log.declarations.listed()
     finally:
         await log.close()
-    if not any(each.kind == "agent" for each in rows):
+    if agents and not any(each.kind == "agent" for each in rows):
         raise Mistake("the store declares no agents; name another TEAM, or add some with `changeover agents add`")
     return [each.name for each in rows if each.kind == "team"] or [DEFAULT_TEAM]
 
@@ -159,7 +162,8 @@ def module_at(address: str, folder: Path) -> ModuleType:
         return _guarded(address, lambda: _named(address))
     path = folder / address
     if not path.is_file():
-        raise Mistake(f"there is no file {path}")
+        close = get_close_matches(path.name, [each.name for each in path.parent.glob("*.py")], 1)
+        raise Mistake(f"there is no file {path}{f'; did you mean {path.with_name(close[0])}?' if close else ''}")
     _search_in(path.resolve().parent)
     return _guarded(str(path), lambda: _from_file(path.resolve()))
 
@@ -181,10 +185,13 @@ def attribute_of(module: ModuleType, name: str, address: str) -> Any:
 
 
 def _named(name: str) -> ModuleType:
-    package = name.partition(".")[0]
-    if find_spec(package) is None:
-        raise Mistake(f"there is no module {package!r} here or among the installed packages")
-    return import_module(name)
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if not f"{name}.".startswith(f"{error.name}."):
+            raise  # a module that this one imports
+        missing = f"there is no module {error.name!r} here or among the installed packages"
+        raise Mistake(f"{missing}; the name of a file ends in .py or .yaml") from error
 
 
 def _from_file(path: Path) -> ModuleType:

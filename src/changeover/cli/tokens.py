@@ -30,12 +30,8 @@ def _period(value: str | None) -> str | None:
 
 @app.command()
 def add(  # noqa: PLR0913 - each is a declared option
-    user: Annotated[
-        str, typer.Argument(metavar="USER", help="To whom the conversations belong that it begins.", show_default=False)
-    ],
-    role: Annotated[
-        Role, typer.Option("--role", metavar="ROLE", help=f"What it may do. {among(Role)}", show_default=False)
-    ],
+    user: Annotated[str, typer.Argument(metavar="USER", help="To whom the conversations belong that it begins.")],
+    role: Annotated[Role, typer.Option("--role", metavar="ROLE", help=f"What it may do. {among(Role)}")],
     *,
     expires: Annotated[
         str | None,
@@ -48,14 +44,11 @@ def add(  # noqa: PLR0913 - each is a declared option
             "--approval-role",
             metavar="NAME",
             help="A role in which its user decides, where a request needs one. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     agent: Annotated[
         list[str] | None,
-        typer.Option(
-            "--agent", metavar="ID", help="An agent whose tickets a worker claims. May be repeated.", show_default=False
-        ),
+        typer.Option("--agent", metavar="ID", help="An agent whose tickets a worker claims. May be repeated."),
     ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -110,7 +103,7 @@ def list_tokens(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def revoke(
-    id: Annotated[str, typer.Argument(metavar="ID", help="The id of a token, not its secret.", show_default=False)],
+    id: Annotated[str, typer.Argument(metavar="ID", help="The id of a token, not its secret.")],
     store: StoreOption = None,
 ) -> None:
     """Revoke a token: the server refuses it from now on."""

@@ -32,9 +32,7 @@ app = App("Declare tools in a store, change, withdraw and try them.")
 add_states(app, "tool")
 add_commands(app, "tool")
 
-ArgsOption = Annotated[
-    str, typer.Option("--args", metavar="JSON", help="The arguments, as a JSON object.", show_default=False)
-]
+ArgsOption = Annotated[str, typer.Option("--args", metavar="JSON", help="The arguments, as a JSON object.")]
 
 
 @app.command()

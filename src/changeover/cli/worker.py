@@ -28,10 +28,7 @@ def worker(  # noqa: PLR0913 - each is a declared option
     agents: Annotated[
         str | None,
         typer.Option(
-            "--agents",
-            metavar="ID,ID",
-            help="The agents to serve. Default: all with pull=True; with --engine all.",
-            show_default=False,
+            "--agents", metavar="ID,ID", help="The agents to serve. Default: all with pull=True; with --engine all."
         ),
     ] = None,
     concurrency: Annotated[
@@ -41,7 +38,6 @@ def worker(  # noqa: PLR0913 - each is a declared option
             metavar="N",
             min=1,
             help="The most tickets to work on at once; with --engine the most conversations. Default: 4, or 100.",
-            show_default=False,
         ),
     ] = None,
     lease: Annotated[
@@ -60,10 +56,7 @@ def worker(  # noqa: PLR0913 - each is a declared option
         ),
     ] = 30.0,
     name: Annotated[
-        str,
-        typer.Option(
-            "--name", metavar="NAME", help="Its name in the log. Default: host and process.", show_default=False
-        ),
+        str, typer.Option("--name", metavar="NAME", help="Its name in the log. Default: host and process.")
     ] = "",
     drain: Annotated[bool, typer.Option("--drain", "--once", help="Exit when nothing is left to claim.")] = False,
     store: TeamStoreOption = None,

@@ -18,9 +18,12 @@ from changeover.cli.options import (
     JsonOption,
     TeamOption,
     UserOption,
+    has_default_store,
+    nothing_declared,
     on_server,
     required_team,
     server_of,
+    store_of,
 )
 from changeover.cli.run import variables
 from changeover.cli.terminal.help import App
@@ -34,13 +37,12 @@ if TYPE_CHECKING:
 
 app = App("List, draw and start workflows, and retry a step of one.")
 
-WHY = "workflows belong to a team"
-WorkflowArgument = Annotated[str, typer.Argument(metavar="WORKFLOW", help="Its id.", show_default=False)]
+WorkflowArgument = Annotated[str, typer.Argument(metavar="WORKFLOW", help="Its id.")]
 
 
 @app.command("list")
 def list_workflows(team: TeamOption = None, store: DecisionStoreOption = None, as_json: JsonOption = False) -> None:
-    """List the workflows of a team."""
+    """List the workflows of a team, or those that the store declares."""
     from changeover.cli.terminal.render import print_json, print_table, without_empty
 
     found = _plans(team, store)
@@ -51,7 +53,7 @@ def list_workflows(team: TeamOption = None, store: DecisionStoreOption = None, a
         {"workflow": plan.id, "steps": str(len(plan.steps)), "about": one_line(plan.description or plan.name)}
         for plan in found
     ]
-    print_table(without_empty(rows), "no workflows")
+    print_table(without_empty(rows), nothing_declared("workflows", team, store))
 
 
 @app.command()
@@ -67,7 +69,7 @@ def show(
         if as_json:
             print_json(_data(plan))
             return
-        from changeover.observe.workflow_map import workflow_text
+        from changeover.observe.drawing.workflow_map import workflow_text
 
         say(encodable(wrapped(workflow_text(plan))))
 
@@ -76,20 +78,13 @@ def show(
 def start(  # noqa: PLR0913 - each is a declared option
     id: WorkflowArgument,
     given: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME=VALUE...", help="Inputs; a value that is not JSON is text.", show_default=False),
+        list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="Inputs; a value that is not JSON is text.")
     ] = None,
     *,
     inputs: Annotated[
-        str | None,
-        typer.Option(
-            "--inputs", metavar="FILE", help="A JSON file with inputs; - reads standard input.", show_default=False
-        ),
+        str | None, typer.Option("--inputs", metavar="FILE", help="A JSON file with inputs; - reads standard input.")
     ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="KEY", help="The same key gives the same run.", show_default=False),
-    ] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key gives the same run.")] = None,
     conversation: ConversationOption = None,
     user: UserOption = None,
     team: TeamOption = None,
@@ -119,10 +114,8 @@ def start(  # noqa: PLR0913 - each is a declared option
 
 @app.command()
 def retry(
-    conversation: Annotated[
-        str, typer.Argument(metavar="CONVERSATION", help="The conversation of its run.", show_default=False)
-    ],
-    step: Annotated[str, typer.Argument(metavar="STEP", help="The id of the step.", show_default=False)],
+    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION", help="The conversation of its run.")],
+    step: Annotated[str, typer.Argument(metavar="STEP", help="The id of the step.")],
     team: TeamOption = None,
     store: DecisionStoreOption = None,
     as_json: JsonLinesOption = False,
@@ -160,7 +153,7 @@ def _reported(
     from changeover.cli.teams import working_team
     from changeover.cli.terminal.run_report import NextCommands, RunReport
 
-    address = required_team(address, WHY)
+    address = required_team(address, "a run needs its team")
     team, _ = working_team(address, store)
     report = RunReport(team, NextCommands(address, store))
     raise typer.Exit(report.run(conversation, lambda: items(team), as_json))
@@ -178,13 +171,15 @@ def _start_there(server: str, id: str, inputs: Any, conversation: str | None, ke
 
 
 def _plans(address: str | None, store: str | None) -> list[Plan]:
-    """The workflows of a team, or of the team that a server serves."""
+    """The workflows of a team, of the team that a server serves, or of the store."""
     with errors_reported():
         if (server := server_of(store)) is not None:
             return on_server(server, lambda remote: remote.workflows.listed())
-        from changeover.cli.teams import STORE, load_team, working_team
+        from changeover.cli.teams import STORE, declared_team, load_team, working_team
 
-        address = required_team(address, WHY)
+        if address is None and (store or has_default_store()):
+            return asyncio.run(_united(declared_team(store_of(store), agents=False)))
+        address = required_team(address, "workflows belong to a team")
         if store is None and address.partition(":")[0] != STORE:
             return _planned(load_team(address))  # a command that only reads makes no store
         return asyncio.run(_united(working_team(address, store)[0]))
@@ -216,7 +211,7 @@ def _data(plan: Plan) -> dict[str, Any]:
     """A workflow as JSON, with the names of the inputs that its expressions read."""
     import msgspec
 
-    from changeover.observe.workflow_map import input_names
+    from changeover.observe.drawing.workflow_map import input_names
 
     return {**msgspec.to_builtins(plan), "inputs": input_names(plan)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to a secret."""
@@ -44,9 +44,15 @@ def literal_faults(place: str, value: Any, named: str = "") -> Iterator[str]:
 
 
 def url_faults(place: str, url: str) -> Iterator[str]:
-    """A password that is written into a URL."""
-    if "@" in url and (written := urlsplit(url).password) and not REFERENCE.search(written):
+    """A password or a key that is written into a URL."""
+    try:
+        parts = urlsplit(url)
+        password, query = parts.password or "", parse_qsl(parts.query)
+    except ValueError:  # which is a fault of the URL itself
+        return
+    if password and not REFERENCE.search(password):
         yield f"has a password in its {place}; {ADVICE}"
+    yield from literal_faults(place, dict(query))
 
 
 def filled(template: Any, resolve: Callable[[str], str], values: Mapping[str, Any]) -> Any:

@@ -22,13 +22,7 @@ def demo(
         bool, typer.Option("--ui", help="Serve the desk with some conversations, as pages for a browser.")
     ] = False,
     store: Annotated[
-        str | None,
-        typer.Option(
-            "--store",
-            metavar="STORE",
-            help=f"Keep the log there. {STORE_FORMS}",
-            show_default=False,
-        ),
+        str | None, typer.Option("--store", metavar="STORE", help=f"Keep the log there. {STORE_FORMS}")
     ] = None,
     pace: Annotated[
         float | None,

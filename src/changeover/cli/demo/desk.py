@@ -20,6 +20,7 @@ from changeover.tools.command import Command
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import ToolDefinition, tool
 from changeover.tools.variable import Variable
+from changeover.workflows.workflow import Workflow, WorkflowStep
 
 MAX_REFUND, MAX_GOODWILL = 100, 20
 """In EUR: the largest refund by billing, and the largest order for which a rule grants goodwill."""
@@ -108,12 +109,14 @@ TO_BILLING = handoff(
 )
 TRIAGE = Agent(
     "triage",
+    name="Triage",
     instructions="Find out what the customer needs and who can do it. Money goes to billing, errors to technical.",
     description="Finds out what the customer needs",
     handoffs=[TO_BILLING, "technical", "research"],
 )
 BILLING = Agent(
     "billing",
+    name="Billing",
     instructions="You look after payments, invoices and refunds.",
     description="Looks after payments, invoices, refunds, prices and subscriptions",
     capabilities=["payments", "refunds", "invoices", "cards"],
@@ -129,6 +132,7 @@ BILLING = Agent(
 )
 TECHNICAL = Agent(
     "technical",
+    name="Technical",
     instructions="You solve technical problems with the app and the website.",
     description="Solves technical problems: errors, crashes, login, passwords, connection, installation, updates",
     capabilities=["errors", "login", "installation"],
@@ -138,6 +142,7 @@ TECHNICAL = Agent(
 )
 RESEARCH = Agent(
     "research",
+    name="Research",
     instructions="You look things up in manuals, terms and reports.",
     description="Researches a topic: manuals, terms, facts, comparisons, markets, competitors, sources",
     capabilities=["manuals", "comparisons", "reports"],
@@ -147,6 +152,7 @@ RESEARCH = Agent(
 )
 ACCOUNTS = Agent(
     "accounts",
+    name="Accounts",
     instructions="You look after large payments, and after what customers get for their trouble.",
     description="Sends large amounts back",
     capabilities=["large refunds"],
@@ -156,15 +162,52 @@ ACCOUNTS = Agent(
         handoff("goodwill", description="What a customer gets for the trouble.", return_to="accounts"),
     ],
 )
-GOODWILL = Function("goodwill", goodwill)
+GOODWILL = Function("goodwill", goodwill, name="Goodwill")
 MEMBERS: list[Member] = [TRIAGE, BILLING, TECHNICAL, RESEARCH, ACCOUNTS, GOODWILL]
 
 
+def notice(ctx: RunContext) -> str:
+    """What customers read about an incident."""
+    credit = f" {ctx.context['credit']}" if ctx.context["credit"] else ""
+    return f"We know of {ctx.context['problem']}. {ctx.context['manual']}{credit}"
+
+
+INCIDENT = Workflow(
+    "incident",
+    name="Answer an incident",
+    description="Find the cause and what the manuals say at the same time, decide about goodwill, and tell customers.",
+    steps=[
+        WorkflowStep("cause", agent="technical", input="Find the cause: customers report {inputs.problem}", retry=1),
+        WorkflowStep("manual", agent="research", input="What do the manuals say about {inputs.problem}?"),
+        WorkflowStep(
+            "credit",
+            function="goodwill",
+            after=["cause"],
+            when="inputs.amount",
+            context={"amount": "inputs.amount"},
+            input="Goodwill for orders of {inputs.amount} EUR",
+            approval=Approval(summary="Goodwill for orders of {amount} EUR"),
+        ),
+        WorkflowStep(
+            "notice",
+            function=notice,
+            after=["manual", "credit"],
+            input="Tell the customers",
+            context={"problem": "inputs.problem", "manual": "steps.manual.text", "credit": "steps.credit.text"},
+        ),
+    ],
+)
+
+
 def desk(
-    model: Any = "offline", store: str | Store | None = None, ask: Ask | None = None, clock: Clock | None = None
+    model: Any = "offline",
+    store: str | Store | None = None,
+    ask: Ask | None = None,
+    clock: Clock | None = None,
+    workflows: Sequence[Workflow] = (),
 ) -> Team:
     """The team; by default with the offline model and in memory."""
-    return Team(MEMBERS, start="triage", model=model, store=store, ask=ask, clock=clock)
+    return Team(MEMBERS, start="triage", model=model, store=store, ask=ask, clock=clock, workflows=workflows)
 
 
 CUSTOMER = "customer"

@@ -24,7 +24,7 @@ from changeover.cli.terminal.transcript import Transcript
 from changeover.facts import HandoffRecord, Mode
 from changeover.ids import is_root
 from changeover.models.offline import OfflineModel
-from changeover.observe.course import declined
+from changeover.observe.drawing.course import declined
 from changeover.relay.events import ApprovalRequested, HandoffOffered, HandoffReturned, ModelReplied, ToolFinished
 from changeover.relay.stream import Recorded, StreamItem, TextDelta
 from changeover.testing import ScriptedModel

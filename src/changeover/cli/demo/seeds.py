@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from changeover.cli.demo.desk import CUSTOMER, MESSAGES, desk, judge, line
+from changeover.cli.demo.desk import CUSTOMER, INCIDENT, MESSAGES, desk, judge, line
 from changeover.engines.clock import SystemClock
 from changeover.errors import ModelError
-from changeover.facts import Usage
+from changeover.facts import RunResult, Usage
 from changeover.handoffs.tokens import count, weight
 from changeover.ids import root_of
 from changeover.messages import Reply
@@ -33,7 +34,7 @@ OUTAGE: Mapping[str, Reply] = {
 }
 
 
-BEGINNING = 2580.0
+BEGINNING = 3060.0
 """How many seconds ago the first seed begins."""
 BETWEEN, THINKING = 480.0, 95.0
 """Seconds between two seeds, and until a person decides."""
@@ -79,18 +80,21 @@ class Seed(Struct, frozen=True):
     """A conversation of the demo server."""
 
     id: str
-    messages: Sequence[str]
+    title: str
+    messages: Sequence[str | dict[str, Any]]
+    """What a customer says, or the inputs of the workflow."""
     approved: bool = False
     """Whether a person approves what it asks for; else it waits."""
     cancelled: bool = False
 
 
 SEEDS = (
-    Seed("order-1042", MESSAGES, approved=True),
-    Seed("plans", ("Compare the Basic plan with the Team plan",)),
-    Seed("outage", ("The app shows error E42",)),
-    Seed("second-thoughts", MESSAGES[:1], cancelled=True),
-    Seed("refund-waits", MESSAGES[:1]),
+    Seed("order-1042", "Order 1042 charged twice, order 1077 sent back", MESSAGES, approved=True),
+    Seed("plans", "Basic plan or Team plan", ("Compare the Basic plan with the Team plan",)),
+    Seed("incident-e42", "Error E42 is answered", ({"problem": "error E42", "amount": 12},), approved=True),
+    Seed("outage", "Error E42 in the app", ("The app shows error E42",)),
+    Seed("second-thoughts", "Charged twice, then found the payment", MESSAGES[:1], cancelled=True),
+    Seed("refund-waits", "Order 1042: charged twice", MESSAGES[:1]),
 )
 """The newest last: it is the first in every list, and waits for a person."""
 SCRIPTED = frozenset({"order-1042", "second-thoughts", "refund-waits"})
@@ -117,13 +121,13 @@ async def _line(request: Request) -> Reply:
         try:
             return line(request.agent, request.messages, request.tools)
         except LookupError:
-            pass  # somebody went on with it
+            pass  # the user continued the conversation after its last line
     return await OFFLINE.reply(request)
 
 
 def demo_team(store: str | Store | Log | None) -> Team:
     """The support desk of the demo, for a server."""
-    return desk(ScriptedModel(reply), clock=CLOCK).on(store)
+    return desk(ScriptedModel(reply), clock=CLOCK, workflows=[INCIDENT]).on(store)
 
 
 async def sow(team: Team) -> None:
@@ -132,14 +136,21 @@ async def sow(team: Team) -> None:
     for seed in SEEDS:
         if await team.log.lists.one(ConversationRow, seed.id) is None:
             await _tell(team, seed)
+            await team.rename(seed.id, seed.title, by=APPROVER)
             CLOCK.skip(BETWEEN)
     CLOCK.begin(0)
 
 
+def _say(team: Team, seed: Seed, said: str | dict[str, Any]) -> Coroutine[Any, Any, RunResult[Any]]:
+    if isinstance(said, str):
+        return team.run(said, conversation=seed.id, user=CUSTOMER)
+    return team.run_workflow(INCIDENT, said, conversation=seed.id, user=APPROVER)
+
+
 async def _tell(team: Team, seed: Seed) -> None:
-    for text in seed.messages:
+    for said in seed.messages:
         try:
-            result = await team.run(text, conversation=seed.id, user=CUSTOMER)
+            result = await _say(team, seed, said)
         except ModelError:
             return  # the outage
         while seed.approved and result.requests:

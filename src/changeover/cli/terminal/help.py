@@ -15,6 +15,13 @@ HELP_OPTIONS = ["-h", "--help"]
 PANELS = ("Start", "Talk", "Work", "Inspect", "Declare", "Operate")
 FIRST = ("list", "show", "add", "edit", "history", "disable", "enable", "remove")
 """The commands that stand first in every group which has them; others follow in the order of the code."""
+PLAIN = {
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "it is not a whole number",
+    "Input should be a valid number, unable to parse string as a number": "it is not a number",
+    "Input should be": "it should be",
+}
+"""Parts of the messages of Typer's parser, and what we say instead."""
 LEFT = 30
 """The widest left column; a longer entry has a line of its own."""
 
@@ -38,6 +45,16 @@ class Helpful:
 
 class HelpCommand(Helpful, TyperCommand):
     """A command with our help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments; what is wrong with a value is said in plain words."""
+        try:
+            found: list[str] = super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            for theirs, ours in PLAIN.items():
+                error.message = error.message.replace(theirs, ours)
+            raise
+        return found
 
 
 class HelpGroup(Helpful, TyperGroup):

@@ -277,7 +277,7 @@ class Transcript:
 
     def _decided(self, decided: ApprovalDecided) -> None:
         decision, by = decided.decision, {"ask": "the program"}.get(decided.by, decided.by)
-        who = one_line(f"by {by or 'nobody in time'}")
+        who = one_line(f"by {by}") if by else "at its deadline" if decided.expired else "by an unnamed person"
         match decision:
             case Edit(receiver=receiver) if receiver:
                 self.page.line(Text("given to ", "green"), self.page.name(receiver), Text(f" {who}", "green"))

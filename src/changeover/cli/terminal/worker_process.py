@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import signal
 import time
@@ -155,6 +156,7 @@ class WorkerProcess:
         with signals_handled(self._on_signal):
             try:
                 await self._worker.check()
+                gc.freeze()  # what is loaded by now stays, and the collector need not look at it again
                 self._report.begins()
                 await self._work(drain)
             finally:
