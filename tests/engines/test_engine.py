@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, ValuesView
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from changeover import Agent, RunResult, Team, tool
+from changeover.engines.local.conversation import Conversation
 from changeover.engines.local.engine import LocalEngine
 from changeover.errors import EngineError
 from changeover.messages import Message, User
@@ -18,6 +20,7 @@ from changeover.relay.events import Entry, Event, HandoffAccepted, ModelReplied,
 from changeover.relay.ports import World
 from changeover.relay.requests import Say
 from changeover.relay.run import Outcome
+from changeover.relay.state import State
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, ScriptedModel, assert_valid_history, calls, hands_off, says
 from changeover.tools.tool import ToolDefinition
@@ -234,3 +237,11 @@ async def test_the_end_of_a_run_looks_at_no_earlier_one():
     result = await team.run("hello again", conversation="c")
     assert result.ledger.by_agent["solo"].turns == 1
     await team.close()
+
+
+async def test_a_caller_that_has_gone_gets_no_report_when_the_team_closes(caplog: pytest.LogCaptureFixture):
+    live = Conversation(State("gone"))
+    live.wait(1, asyncio.get_running_loop().create_future())
+    live.fail(EngineError("the team was closed"))
+    gc.collect()
+    assert "never retrieved" not in caplog.text

@@ -208,11 +208,12 @@ class MortalLog(PassingLog):
         # At this number or a later one: concurrent appends may skip a number.
         if self._death is Death.BEFORE and 0 < self._at <= self.appends + 1:
             self._die()
+            self._check_alive()
         await self._log.append(entry, head, reserve, claim, circuits, rows)
         self.appends += 1
         if self.appends != self._at or self._death is Death.BEFORE:
             return
-        self.dead = True
+        self._die()
         if self._death is Death.UNKNOWN:
             self._check_alive()
 
@@ -234,7 +235,13 @@ class MortalLog(PassingLog):
 
     def _die(self) -> None:
         self.dead = True
-        self._check_alive()
+        asyncio.get_running_loop().set_exception_handler(_report_unless_dead)
+
+
+def _report_unless_dead(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report no task that the death of the process ended: nothing awaits it any more."""
+    if not isinstance(context.get("exception"), EngineError):
+        loop.default_exception_handler(context)
 
 
 class Survival(Struct, frozen=True):

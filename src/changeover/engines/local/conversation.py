@@ -257,6 +257,7 @@ class Conversation:
         for future in waiting:
             if not future.done():
                 future.set_exception(error)
+                future.exception()  # read once, so that asyncio does not report it where the caller has gone
 
     def enter_hooks(self) -> None:
         """Mark the current task as the one that calls this conversation's hooks."""
