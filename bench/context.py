@@ -14,7 +14,7 @@ from changeover.facts import HandoffRecord
 from changeover.handoffs.strategies import FETCH, Strategy
 from changeover.handoffs.tokens import count, weight
 from changeover.messages import Assistant, Message, Reply, ToolResult, User
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.testing import ScriptedModel, calls, says
 from changeover.tools.tool import ToolDefinition
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from changeover import Agent, Limits, Team, tool
 from changeover.messages import Reply
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.testing import ScriptedModel, calls, hands_off, says
 from changeover.tools.command import Command
 

@@ -16,7 +16,7 @@ from bench.measure import Figure, Taken, Work, alternated, ratio
 from bench.ring import ASKED
 from bench.script import LEFT, ring
 from changeover import Team
-from changeover.relay.lists import ConversationRow, HandoffRow, RunRow, TaskRow
+from changeover.relay.ports.lists import ConversationRow, HandoffRow, RunRow, TaskRow
 
 SIZE = 10 * 2**20
 STORED = 100_000

@@ -11,7 +11,7 @@ from bench.ring import ANSWER, ASKED, INSTRUCTIONS, REASON
 from changeover.messages import Assistant, Call, Message, ToolResult, User
 from changeover.models.provider import PydanticAIModel
 from changeover.models.request import history_for, tools_of
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.tools.tool import ToolDefinition
 
 NAME = "gpt-4o"

@@ -18,8 +18,8 @@ from bench.durable import folder
 from bench.measure import Figure
 from changeover import Agent, Team, Worker
 from changeover.protocol import HandoffPackage, Metadata, Mode, Task
-from changeover.relay.claims import GiveBack
-from changeover.relay.engine import Engine
+from changeover.relay.inputs.claims import GiveBack
+from changeover.relay.ports.engine import Engine
 from changeover.testing import Reply, ScriptedModel, says
 from changeover.worker import News
 from tests.postgres import server

@@ -11,7 +11,7 @@ from changeover import Agent, Limits, Team
 from changeover.assembly import DEFAULT
 from changeover.guards import Guard
 from changeover.messages import Call, Reply
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 
 LEFT: ContextVar[list[int]] = ContextVar("left")
 

@@ -14,7 +14,7 @@ from changeover import Agent, Team, delegate
 from changeover.handoffs.strategies import FETCH, Strategy
 from changeover.handoffs.tokens import count, weight
 from changeover.messages import Assistant, Message, Reply, ToolResult
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, hands_off, says
 from changeover.tools.tool import Fn, ToolDefinition
 

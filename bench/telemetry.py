@@ -28,7 +28,7 @@ ATTRIBUTES = {f"gen_ai.attribute.{number}": "some value" for number in range(6)}
 LABELS = dict(list(ATTRIBUTES.items())[:4])
 
 WITHOUT = {
-    "changeover.relay.requests": (
+    "changeover.relay.inputs.requests": (
         "self.spoken if world.trace is None else _traced(self.spoken, world.trace)",
         "self.spoken",
     ),

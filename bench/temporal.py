@@ -16,7 +16,7 @@ from bench.measure import Figure
 from bench.ring import ANSWER, ASKED, INSTRUCTIONS, NEXT, REASON, RING
 from changeover import Agent, Limits, Store, Team, Temporal
 from changeover.messages import Call, Reply
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.stores.store import upgrade_store
 from tests import postgres
 from tests.temporal.server import server

@@ -9,7 +9,7 @@ from bench.measure import Figure, alternated
 from bench.ring import ANSWER, ASKED, INSTRUCTIONS
 from changeover import Agent, Limits, Team, delegate
 from changeover.messages import Assistant, Call, Reply
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 
 FEW, MANY = 50, 500
 

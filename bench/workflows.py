@@ -11,7 +11,7 @@ from bench.measure import Figure, Taken, alternated, ratio
 from bench.ring import ANSWER, ASKED, INSTRUCTIONS
 from changeover import Agent, Limits, Team
 from changeover.messages import Reply
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.workflows import Workflow, WorkflowStep
 
 ONE, SOME, MANY = 1, 21, 201

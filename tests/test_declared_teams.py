@@ -12,9 +12,9 @@ import pytest
 from changeover import Agent, Limits, Team, Worker
 from changeover.errors import DeclarationConflict, MisconfiguredError, UnknownAgentError
 from changeover.facts import Ticket
-from changeover.relay.declarations import Edit
 from changeover.relay.events import RunStarted
-from changeover.relay.ports import Log
+from changeover.relay.ports.declarations import Edit
+from changeover.relay.ports.log import Log
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import Reply, ScriptedModel, hands_off, says
 from tests.any_store import any_store, postgres, shared_store, sqlite_file

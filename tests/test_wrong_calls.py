@@ -16,7 +16,7 @@ from changeover.errors import (
     UnknownAgentError,
 )
 from changeover.protocol import HandoffPackage, Metadata, Task
-from changeover.relay.lists import ConversationRow
+from changeover.relay.ports.lists import ConversationRow
 from changeover.routing import Profile
 from changeover.testing import ScriptedModel
 from tests.public_api import only_error

@@ -37,8 +37,9 @@ from changeover.models.resolver import NO_MODEL, Resolver
 from changeover.models.wrappers import calls_tools, context_window
 from changeover.observe.hooks import TIMEOUT, Hook, hook_faults, hook_timeout_faults
 from changeover.observe.telemetry import Telemetry, telemetry_faults
-from changeover.relay.engine import EngineFactory
-from changeover.relay.ports import Ask, Clock, Log, Model, Override, World
+from changeover.relay.ports.engine import EngineFactory
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Ask, Clock, Model, Override, World
 from changeover.routing.experiment import Experiment, concerned, experiment_faults, sound_of, trials_of
 from changeover.routing.profile import profile_of
 from changeover.routing.registry import Registry

@@ -14,7 +14,7 @@ from changeover.facts import RunResult, StepReport, WorkflowRun
 from changeover.ids import run_id
 from changeover.inputs import WorkflowOptions, check_id, check_texts, started, with_workflow_options
 from changeover.relay.history import ActiveAgents
-from changeover.relay.requests import Resume, Say
+from changeover.relay.inputs.requests import Resume, Say
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded, StreamItem
 from changeover.workflows.workflow import Workflow

@@ -13,13 +13,14 @@ from changeover.ids import below, split_request
 from changeover.inputs import check_id, check_seq, check_texts
 from changeover.observe.experiment_results import keep
 from changeover.observe.metrics import Metrics, Window, measured, window_of
-from changeover.relay.claims import HandOn
 from changeover.relay.context_flow import ValueFlow
-from changeover.relay.control import Cancel, Decide, Rename, RollBack
-from changeover.relay.engine import Engine
 from changeover.relay.events import Entry
 from changeover.relay.history import recorded
-from changeover.relay.ports import Clock, Log
+from changeover.relay.inputs.claims import HandOn
+from changeover.relay.inputs.control import Cancel, Decide, Rename, RollBack
+from changeover.relay.ports.engine import Engine
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Clock
 from changeover.relay.stream import Recorded
 
 LONGEST_TITLE = 200

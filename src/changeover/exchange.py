@@ -12,7 +12,7 @@ from changeover.documents.team_document import Named, read_team, split_team
 from changeover.documents.team_export import TeamExport, export_team
 from changeover.documents.tool_modules import ToolModules
 from changeover.ids import DEFAULT_TEAM
-from changeover.relay.declarations import Declaration, Edit, Kind
+from changeover.relay.ports.declarations import Declaration, Edit, Kind
 from changeover.toolkits.skills import packed_skill
 from changeover.union import SECTIONS, document_of, read_rows
 

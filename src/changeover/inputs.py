@@ -24,8 +24,8 @@ from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.strategies import Strategy
 from changeover.messages import File
 from changeover.relay.events import UserSpoke
+from changeover.relay.inputs.requests import Say
 from changeover.relay.package import offer_of
-from changeover.relay.requests import Say
 from changeover.routing import profile
 from changeover.routing.routing import taker_faults
 from changeover.workflows.workflow import Workflow

@@ -12,10 +12,10 @@ from changeover.agent.specialist import Wish
 from changeover.engines.lessons import reset, standings
 from changeover.errors import MisconfiguredError, UnknownAgentError
 from changeover.relay.commands import FindReceiver
-from changeover.relay.engine import Engine
 from changeover.relay.events import ReceiverChosen
 from changeover.relay.perform.broker import selectable
-from changeover.relay.ports import Log
+from changeover.relay.ports.engine import Engine
+from changeover.relay.ports.log import Log
 from changeover.routing.broker import Recommendation, Step, recommend
 from changeover.routing.experience import DEFAULT, Standing
 from changeover.routing.profile import Profile, abilities, profile_faults

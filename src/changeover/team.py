@@ -52,14 +52,15 @@ from changeover.observe.experiment_results import verdicts
 from changeover.observe.hooks import TIMEOUT, Hook, Hooks, Observers
 from changeover.observe.logs import Narrator
 from changeover.observe.telemetry import Telemetry, tracing_of
-from changeover.relay.claims import Submit
-from changeover.relay.declarations import Declaration, Declarations
 from changeover.relay.editions import Editions
-from changeover.relay.engine import Engine, EngineFactory, EngineSetup
+from changeover.relay.inputs.claims import Submit
+from changeover.relay.inputs.requests import Resume, Say
 from changeover.relay.package import handoff_of
-from changeover.relay.ports import Ask, Clock, Log, Observer, World
+from changeover.relay.ports.declarations import Declaration, Declarations
+from changeover.relay.ports.engine import Engine, EngineFactory, EngineSetup
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Ask, Clock, Observer, World
 from changeover.relay.prompt import Moment, Prompt
-from changeover.relay.requests import Resume, Say
 from changeover.relay.stream import StreamItem
 from changeover.router import Router
 from changeover.routing.experiment import Experiment

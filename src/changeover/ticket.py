@@ -21,11 +21,11 @@ from changeover.handoffs.package import HandoffPackage
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import child_id, split_handoff, worker_of
 from changeover.inputs import check_texts
-from changeover.relay.claims import Accept, AnswerOffer, Finish, GiveBack
-from changeover.relay.engine import Engine
+from changeover.relay.inputs.claims import Accept, AnswerOffer, Finish, GiveBack
 from changeover.relay.package import handoff_of
-from changeover.relay.ports import Log
-from changeover.relay.queue import Taken
+from changeover.relay.ports.engine import Engine
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.queue import Taken
 from changeover.relay.result import attempts_of, error_of, handoff_in, result_of, typed
 from changeover.relay.run import Outcome, Run
 from changeover.relay.state import State

@@ -17,8 +17,8 @@ from changeover.agent.team_faults import listed_ways
 from changeover.assembly import Declared, assemble
 from changeover.documents.tool_modules import ToolModules
 from changeover.guards.rules import Rule
-from changeover.relay.declarations import Declaration, Kind
-from changeover.relay.ports import World
+from changeover.relay.ports.declarations import Declaration, Kind
+from changeover.relay.ports.world import World
 from changeover.routing.registry import registry_over, roster_over
 from changeover.toolkits.connections import Connections
 from changeover.tools.run_context import RunContext

@@ -14,8 +14,8 @@ from changeover.agent.agent import Function
 from changeover.agent.roster import Seat
 from changeover.errors import EngineError, MisconfiguredError, StoreClosed, StoreUnavailable, UnknownAgentError
 from changeover.facts import Ticket
-from changeover.relay.claims import End
-from changeover.relay.queue import Bell, SeenWorker, Taken
+from changeover.relay.inputs.claims import End
+from changeover.relay.ports.queue import Bell, SeenWorker, Taken
 from changeover.team import Team
 from changeover.ticket import LEASE, lease_faults, whole_faults, worker_name
 

@@ -15,7 +15,7 @@ from changeover import Agent, Store, Team
 from changeover.errors import ChangeoverError
 from changeover.messages import Message
 from changeover.protocol import HandoffPackage, Metadata, Task
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.testing import Reply, ScriptedModel, says
 from changeover.tools.tool import ToolDefinition
 from tests.crash.notes import Notes

@@ -17,7 +17,7 @@ from changeover.agent.agent import Member
 from changeover.errors import ModelError
 from changeover.messages import Assistant, User
 from changeover.protocol import Accepted, Conditional, Expects, HandoffPackage, Rejected, Rollback
-from changeover.relay.ports import Clock, Request
+from changeover.relay.ports.world import Clock, Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing import Reply, assert_valid_history, calls, delegates, hands_off, says
 from changeover.testing.scripted import resolve

@@ -17,8 +17,8 @@ from typing import Any
 from changeover import Agent, Function, Member, RunContext, RunResult, Team, Variable, handoff, tool
 from changeover.errors import ModelError
 from changeover.messages import Assistant, Message, ToolResult, User
-from changeover.relay.engine import EngineFactory
-from changeover.relay.ports import Request
+from changeover.relay.ports.engine import EngineFactory
+from changeover.relay.ports.world import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing import Reply, assert_valid_history, calls, hands_off, says
 from changeover.testing.scripted import resolve

@@ -23,9 +23,10 @@ from changeover import Agent, Approval, Approve, RunContext, RunResult, Store, T
 from changeover.guards.approval import OnExpiry
 from changeover.messages import Message, ToolResult
 from changeover.relay.events import ApprovalDecided, Entry, Event, RunCompleted, ToolFinished
-from changeover.relay.ports import Circuits, Head, Log, Request, Reserve
+from changeover.relay.ports.log import Circuits, Head, Log, Reserve
+from changeover.relay.ports.queue import Claim
+from changeover.relay.ports.world import Request
 from changeover.relay.projection.rows import Rows
-from changeover.relay.queue import Claim
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.stores.sql.log import SqlLog

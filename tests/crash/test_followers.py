@@ -7,9 +7,9 @@ from changeover import Agent, Approve, Store, Team, delegate, tool
 from changeover.errors import Owned
 from changeover.messages import Message
 from changeover.relay.events import Entry
-from changeover.relay.ports import Circuits, Head, Log, Reserve
+from changeover.relay.ports.log import Circuits, Head, Log, Reserve
+from changeover.relay.ports.queue import Claim
 from changeover.relay.projection.rows import Rows
-from changeover.relay.queue import Claim
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.store import open_log
 from changeover.testing import Reply, ScriptedModel, calls, delegates, says

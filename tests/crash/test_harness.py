@@ -15,7 +15,7 @@ from changeover.agent.agent import Member
 from changeover.errors import KeyConflict
 from changeover.messages import Message, ToolResult, User
 from changeover.relay.events import Event, ModelReplied, ToolFinished, ToolStarted, Unreadable, UserSpoke
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.store import Store, open_log

@@ -21,9 +21,10 @@ from changeover.agent.moves import UseTool
 from changeover.errors import ChangeoverError, ConversationNotFound, LeaseLost, ModelError, Owned
 from changeover.messages import Assistant, User
 from changeover.relay.events import Entry, RunCompleted, RunFailed, ToolStarted, UserSpoke
-from changeover.relay.ports import Circuits, Head, Model, Request, Reserve, Toolkit, ToolOutcome, World
+from changeover.relay.ports.log import Circuits, Head, Reserve
+from changeover.relay.ports.queue import Claim
+from changeover.relay.ports.world import Model, Request, Toolkit, ToolOutcome, World
 from changeover.relay.projection.rows import Rows
-from changeover.relay.queue import Claim
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.stores.memory.log import MemoryLog

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.stores.store import Store, open_log
 from tests.crash.outage import BROKEN, COOLDOWN, STOP, THRESHOLD
 from tests.stores.entries import query, until

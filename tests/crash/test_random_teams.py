@@ -14,7 +14,7 @@ from changeover.agent.agent import Member
 from changeover.errors import ChangeoverError, ModelError
 from changeover.observe.hooks import EVENTS
 from changeover.relay.events import Entry, HandoffAccepted, ModelReplied
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.relay.state import State
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.stores.memory.log import MemoryLog

@@ -10,7 +10,7 @@ import pytest
 
 from changeover import Team
 from changeover.agent.agent import Member
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.store import Store, open_log
 from changeover.testing import ScriptedModel, assert_valid_history

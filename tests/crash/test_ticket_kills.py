@@ -12,7 +12,7 @@ import pytest
 from changeover import Respond, Store, Team
 from changeover.protocol import State, Ticket
 from changeover.relay.events import RunCompleted
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.testing import ScriptedModel
 from tests.crash.nursery import Nursery, Worker
 from tests.crash.server import Serve, a_package, desk

@@ -27,8 +27,8 @@ from changeover.errors import (
 from changeover.facts import State as HandoffState
 from changeover.guards.approval import Decision
 from changeover.protocol import Context, Expectations, HandoffPackage, Metadata, Mode, Task, TicketClaim
-from changeover.relay.ports import Log
-from changeover.relay.queue import Queued
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.queue import Queued
 from changeover.relay.result import handoffs_of
 from changeover.stores.store import Store, open_log
 from changeover.ticket import retry

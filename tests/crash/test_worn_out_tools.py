@@ -13,7 +13,7 @@ import pytest
 from changeover import Agent, Command, Function, Member, Respond, Team, Worker, delegate, handoff
 from changeover.errors import EngineError
 from changeover.protocol import HandoffPackage, Metadata, Task
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.store import Store, open_log
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says

@@ -16,8 +16,8 @@ from changeover.facts import State as HandoffState
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.protocol import Mode, Ticket, TicketClaim
 from changeover.relay.events import TicketLapsed
-from changeover.relay.ports import Log
-from changeover.relay.queue import Queued
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.queue import Queued
 from changeover.relay.result import handoffs_of
 from changeover.relay.state import State
 from changeover.relay.tickets import open_tickets, resting

@@ -27,9 +27,9 @@ from changeover.errors import ChangeoverError, ConversationNotFound
 from changeover.handoffs.tokens import load
 from changeover.inputs import RunOptions
 from changeover.relay.events import Entry
-from changeover.relay.ports import Circuits, Head, Log, Reserve
+from changeover.relay.ports.log import Circuits, Head, Log, Reserve
+from changeover.relay.ports.queue import Claim
 from changeover.relay.projection.rows import Rows
-from changeover.relay.queue import Claim
 from changeover.stores.sql import log
 from changeover.stores.sql.dialects import postgres, sqlite
 from changeover.stores.sql.statements import statements

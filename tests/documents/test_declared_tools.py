@@ -11,7 +11,7 @@ from changeover.documents.team_document import read_team, team_of
 from changeover.documents.tool_modules import ToolModules
 from changeover.documents.yaml_value import DocumentError
 from changeover.errors import MisconfiguredError
-from changeover.relay.declarations import Declaration
+from changeover.relay.ports.declarations import Declaration
 from changeover.testing import ScriptedModel, calls, says
 from changeover.tools import HttpTool, Skill
 from changeover.union import read_rows

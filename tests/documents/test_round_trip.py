@@ -16,7 +16,7 @@ from changeover.documents.tool_modules import ToolModules
 from changeover.documents.yaml_value import to_yaml
 from changeover.exchange import import_edits
 from changeover.guards import Deadlock
-from changeover.relay.ports import World
+from changeover.relay.ports.world import World
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ScriptedModel
 from changeover.tools import HttpTool, Skill

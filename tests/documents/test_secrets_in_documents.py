@@ -17,8 +17,8 @@ from changeover.documents.yaml_value import DocumentError, to_yaml
 from changeover.errors import MisconfiguredError
 from changeover.exchange import code_export, rows_document
 from changeover.messages import Message, ToolResult
-from changeover.relay.declarations import Edit
 from changeover.relay.events import ModelReplied
+from changeover.relay.ports.declarations import Edit
 from changeover.server import Settings, create_app
 from changeover.testing import Reply, ScriptedModel, calls, says
 from changeover.tools import Basic, HttpTool, McpServer, SqlFunction

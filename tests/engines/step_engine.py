@@ -33,20 +33,20 @@ from changeover.relay.commands import (
     RunChild,
     RunTool,
 )
-from changeover.relay.control import Cancel, CancelRun
 from changeover.relay.decide.decision import NO_CIRCUITS, after_refusal, awaits, begins_with, settle
 from changeover.relay.editions import Editions
-from changeover.relay.engine import Engine, EngineSetup
 from changeover.relay.events import ENGINE, CancelRequested, Entry, Event, HandoffReturned
 from changeover.relay.history import Witness, recorded
+from changeover.relay.inputs.control import Cancel, CancelRun
+from changeover.relay.inputs.requests import Append, Later, Resume, Say, Settled, check_team
 from changeover.relay.perform.calls import perform
 from changeover.relay.perform.handoffs import ask
-from changeover.relay.ports import World
+from changeover.relay.ports.engine import Engine, EngineSetup
+from changeover.relay.ports.world import World
 from changeover.relay.projection.changes import Reading
 from changeover.relay.projection.circuits import circuits_of
 from changeover.relay.projection.happenings import Happenings
 from changeover.relay.projection.rows import Rows
-from changeover.relay.requests import Append, Later, Resume, Say, Settled, check_team
 from changeover.relay.result import error_of, head_of, result_of, returned_of, typed, waiting_result, whole_chain
 from changeover.relay.sanitize import event_of
 from changeover.relay.state import State

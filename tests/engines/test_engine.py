@@ -17,8 +17,8 @@ from changeover.engines.local.engine import LocalEngine
 from changeover.errors import EngineError
 from changeover.messages import Message, User
 from changeover.relay.events import Entry, Event, HandoffAccepted, ModelReplied, RunCompleted, ToolFinished, UserSpoke
-from changeover.relay.ports import World
-from changeover.relay.requests import Say
+from changeover.relay.inputs.requests import Say
+from changeover.relay.ports.world import World
 from changeover.relay.run import Outcome
 from changeover.relay.state import State
 from changeover.stores.memory.log import MemoryLog
@@ -241,7 +241,8 @@ async def test_the_end_of_a_run_looks_at_no_earlier_one():
 
 async def test_a_caller_that_has_gone_gets_no_report_when_the_team_closes(caplog: pytest.LogCaptureFixture):
     live = Conversation(State("gone"))
-    live.wait(1, asyncio.get_running_loop().create_future())
+    waiting = live.wait(1, asyncio.get_running_loop().create_future())
     live.fail(EngineError("the team was closed"))
+    del waiting
     gc.collect()
     assert "never retrieved" not in caplog.text

@@ -11,8 +11,8 @@ from changeover.engines.local.dispatcher import Dispatcher
 from changeover.messages import Message, ToolResult
 from changeover.relay.editions import Editions
 from changeover.relay.events import RollbackRequested
-from changeover.relay.ports import Log
-from changeover.relay.tables import MOST, Lesson
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.tables import MOST, Lesson
 from changeover.routing import Routing
 from changeover.routing.experience import DEFAULT, Learned
 from changeover.routing.statistics import draw

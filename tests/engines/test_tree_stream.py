@@ -26,9 +26,9 @@ from changeover.relay.events import (
     ToolFinished,
     UserSpoke,
 )
-from changeover.relay.ports import Circuits, Head, Reserve
+from changeover.relay.ports.log import Circuits, Head, Reserve
+from changeover.relay.ports.queue import Claim
 from changeover.relay.projection.rows import Rows
-from changeover.relay.queue import Claim
 from changeover.relay.stream import StreamItem
 from changeover.stores.memory.log import MemoryLog
 from changeover.stream import Recorded, RunFinished, TextDelta, ThinkingDelta

@@ -15,7 +15,7 @@ from changeover.errors import EconomicLimitExceeded
 from changeover.guards.limits import TIERS
 from changeover.metrics import Ledger
 from changeover.models import Usage
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing import Reply, calls, delegates, hands_off, says
 from changeover.testing.scripted import resolve

@@ -14,7 +14,7 @@ from changeover.errors import ChangeoverError, EconomicLimitExceeded
 from changeover.metrics import Ledger
 from changeover.models import Usage
 from changeover.relay.events import Entry, LimitReached, ModelReplied
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import ManualClock, Reply
 from tests.crash.test_random_teams import Scripted, assert_over, members, scripts

@@ -13,7 +13,7 @@ from changeover.faults import LimitName
 from changeover.guards.limits import Tier, classify
 from changeover.messages import Message
 from changeover.metrics import Ledger
-from changeover.relay.ports import Reserve
+from changeover.relay.ports.log import Reserve
 from changeover.relay.projection.admission import Tally
 from changeover.testing import ManualClock, Reply, ScriptedModel, fails, says
 from changeover.tools.tool import ToolDefinition

@@ -32,7 +32,7 @@ from changeover.handoffs.strategies import Strategy
 from changeover.messages import Message
 from changeover.models.request import history_for
 from changeover.protocol import Handover
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 from tests.models.nasty_texts import FAKES, TEXTS
 from tests.models.strict_reader import shape

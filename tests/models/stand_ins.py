@@ -10,7 +10,7 @@ from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestPar
 
 from changeover.errors import ModelError
 from changeover.messages import Message, Reply, User
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.tools.tool import ToolDefinition
 

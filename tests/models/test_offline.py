@@ -13,7 +13,7 @@ from changeover.handoffs.strategies import MessageOnly
 from changeover.messages import Assistant, Call, Note, Reply, ToolResult, User
 from changeover.models.offline import OfflineModel
 from changeover.models.offline.model import _say_once
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.relay.stream import RunFinished, TextDelta
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import ToolDefinition

@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, UserPro
 from changeover.messages import Assistant, Call, File, Message, Note, ToolResult, User
 from changeover.models.quotation import Marks, texts_of
 from changeover.models.request import CONTINUE, history_for
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.tools.tool import ToolDefinition
 from tests.models.nasty_texts import BREAKS, FAKES, TEXTS, asked, tamed, threads
 from tests.models.stand_ins import request

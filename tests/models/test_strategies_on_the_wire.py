@@ -17,7 +17,7 @@ from changeover.errors import ModelError
 from changeover.handoffs.strategies import Strategy
 from changeover.messages import Message, ToolResult
 from changeover.models.provider import PydanticAIModel, named
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 from changeover.tools.tool import ToolDefinition
 from tests.models.nasty_texts import FAKES

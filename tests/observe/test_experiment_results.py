@@ -12,7 +12,7 @@ from changeover.errors import ConversationNotFound, MisconfiguredError, ModelErr
 from changeover.messages import Message, ToolResult
 from changeover.models import Usage
 from changeover.relay.events import VariantChosen
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.routing import Experiment
 from changeover.routing.statistics import Measured, draw
 from changeover.stores.memory.log import MemoryLog

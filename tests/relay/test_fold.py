@@ -69,8 +69,8 @@ from changeover.relay.events import (
     UserSpoke,
     WorkflowBegan,
 )
-from changeover.relay.queue import Taken
-from changeover.relay.requests import Say
+from changeover.relay.inputs.requests import Say
+from changeover.relay.ports.queue import Taken
 from changeover.relay.run import Awaiting, Thinking
 from changeover.relay.state import Scale, State
 from changeover.stores.memory.log import MemoryLog

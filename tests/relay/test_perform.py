@@ -14,7 +14,7 @@ from changeover.errors import ChangeoverError, FunctionError, ModelError
 from changeover.messages import Call
 from changeover.models import Usage
 from changeover.protocol import Expects
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.testing import ManualClock, Reply, ScriptedModel, assert_valid_history, calls, delegates, fails, says
 
 HALF = "half a character: \ud83d"

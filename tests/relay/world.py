@@ -9,8 +9,9 @@ from changeover.agent.agent import Member
 from changeover.agent.roster import Roster, seat
 from changeover.engines.local.dispatcher import Dispatcher
 from changeover.engines.local.engine import LocalEngine
-from changeover.relay.engine import EngineSetup
-from changeover.relay.ports import Log, Model, World
+from changeover.relay.ports.engine import EngineSetup
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Model, World
 from changeover.testing import ManualClock, ScriptedModel
 from changeover.toolkits.toolkit import AgentToolkit
 

@@ -11,7 +11,7 @@ import httpx2 as httpx
 from fastapi import FastAPI
 
 from changeover import Team
-from changeover.relay.tokens import NewToken
+from changeover.relay.ports.tokens import NewToken
 from changeover.server import Settings, create_app
 from tests.server.desk import team as desk
 

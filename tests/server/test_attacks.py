@@ -12,7 +12,7 @@ import pytest_asyncio
 import uvicorn
 
 from changeover.errors import StoreUnavailable
-from changeover.relay.tokens import digest_of
+from changeover.relay.ports.tokens import digest_of
 from changeover.server import Settings
 from changeover.server.access import ROUTES, Role
 from changeover.server.process import PatientProtocol, Process

@@ -16,7 +16,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from changeover import Agent, Team
 from changeover.bus import BusEvent, Schedule, Subscription
-from changeover.relay.tokens import Audited
+from changeover.relay.ports.tokens import Audited
 from changeover.server import Settings, create_app
 from changeover.testing import ScriptedModel, says
 from tests.server.door import Door

@@ -12,8 +12,8 @@ from fastapi.routing import APIRoute
 from changeover import Agent, Team
 from changeover.errors import StoreUnavailable
 from changeover.relay.events import Entry
+from changeover.relay.ports.tokens import NewToken
 from changeover.relay.stream import TextDelta
-from changeover.relay.tokens import NewToken
 from changeover.server import Settings, live
 from changeover.server.access import OWNER
 from changeover.server.live import Live, Outbox, notice

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from changeover import Agent, Team
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.server import Settings, create_app
 from changeover.testing import ScriptedModel, calls, says
 from tests.server.door import Door, opened

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from changeover.cli import app
 from changeover.cli.demo.seeds import SEEDS, demo_team, sow
 from changeover.guards.approval import Approve
-from changeover.relay.lists import ApprovalRow, ConversationRow
+from changeover.relay.ports.lists import ApprovalRow, ConversationRow
 from changeover.server import Settings
 from tests.server.door import opened
 from tests.server.process import ADMIN, Server, serving

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from changeover import Agent, Team
-from changeover.relay.lists import ORDERS, ConversationRow
-from changeover.relay.tokens import Audited, NewToken
+from changeover.relay.ports.lists import ORDERS, ConversationRow
+from changeover.relay.ports.tokens import Audited, NewToken
 from changeover.server import Settings, create_app
 from changeover.server.access import Caller, Role
 from changeover.server.resources.store import CALLS

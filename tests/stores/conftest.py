@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.database import Trouble
 from changeover.stores.sql.dialects.postgres import Postgres

@@ -16,7 +16,7 @@ from changeover.relay.events import (
     VariantChosen,
     WorkflowBegan,
 )
-from changeover.relay.ports import Head, Log, Reserve, Spending
+from changeover.relay.ports.log import Head, Log, Reserve, Spending
 from changeover.workflows.plan import Plan, StepPlan
 from tests.stores.entries import DONE, WORKING, answer, asked, decided, delegate, handing_over, opening
 

@@ -24,7 +24,7 @@ from changeover.relay.events import (
     Started,
     UserSpoke,
 )
-from changeover.relay.ports import Head, Log
+from changeover.relay.ports.log import Head, Log
 
 WORKING = Head("running", "front", True)
 LEFT = Head("running", "front", False)

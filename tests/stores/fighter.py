@@ -5,7 +5,7 @@ import sys
 
 from changeover.errors import Conflict, Owned
 from changeover.relay.events import Entry, Started, UserSpoke
-from changeover.relay.ports import Head
+from changeover.relay.ports.log import Head
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.store import Store, open_log
 

@@ -2,9 +2,9 @@
 
 from math import inf
 
-from changeover.relay.lists import ConversationRow
-from changeover.relay.ports import Log
-from changeover.relay.tables import Course, Measures, Refused
+from changeover.relay.ports.lists import ConversationRow
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.tables import Course, Measures, Refused
 from changeover.stores.memory.lists import MemoryLists, Snapshot
 
 

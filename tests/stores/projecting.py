@@ -3,7 +3,7 @@
 from typing import Any
 
 from changeover.relay.events import Entry
-from changeover.relay.ports import Head
+from changeover.relay.ports.log import Head
 from changeover.relay.projection.projection import rows_of
 from changeover.relay.projection.rows import Rows
 from changeover.relay.state import State

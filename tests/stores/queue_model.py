@@ -6,7 +6,7 @@ from math import inf
 from msgspec.structs import replace
 
 from changeover.facts import Ticket
-from changeover.relay.queue import SPACING, Claim, Queued, Taken
+from changeover.relay.ports.queue import SPACING, Claim, Queued, Taken
 
 
 @dataclass

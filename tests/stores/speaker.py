@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from changeover import Agent, Team, tool
 from changeover.messages import Reply
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.relay.stream import Delta
 from changeover.testing import ScriptedModel, calls, says
 

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from changeover.relay.ports import Log
-from changeover.relay.tables import KeptAgent
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.tables import KeptAgent
 from changeover.routing import Profile
 from changeover.stores.sql.log import SqlLog
 from tests.stores.entries import query

@@ -23,7 +23,7 @@ from changeover.relay.events import (
     RunStopped,
     UserSpoke,
 )
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened
 from tests.stores.entries import WAITING, WORKING, asked, decided, delegate, opening, plan_of, query

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from changeover.errors import StoreUnavailable
-from changeover.relay.ports import Log
-from changeover.relay.queue import Bell, Claim
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.queue import Bell, Claim
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.dialects import sqlite
 from changeover.stores.sql.log import SqlLog

@@ -9,8 +9,8 @@ import pytest
 from changeover.errors import CircuitsOpen, Conflict, Exhausted
 from changeover.guards import Circuit
 from changeover.guards.breaker import Ended
-from changeover.relay.ports import Circuits, Log, Reserve
-from changeover.relay.tables import Opened
+from changeover.relay.ports.log import Circuits, Log, Reserve
+from changeover.relay.ports.tables import Opened
 from changeover.stores.sql.log import SqlLog
 from tests.guards.circuit_table import BREAKER, TABLE, WHO, End, Force, Offer, Reset, Stand, Step
 from tests.stores import conftest

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from changeover.errors import ClaimLost, Conflict, Exhausted
-from changeover.relay.ports import Head, Log, Reserve
-from changeover.relay.queue import Claim, Queued
+from changeover.relay.ports.log import Head, Log, Reserve
+from changeover.relay.ports.queue import Claim, Queued
 from tests.stores.conftest import Opened
 from tests.stores.connection_loss import losing_once
 from tests.stores.entries import LEFT, WORKING, more, opening, stored

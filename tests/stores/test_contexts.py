@@ -9,8 +9,8 @@ import pytest
 
 from changeover.errors import StoreUnavailable
 from changeover.ids import context_id
-from changeover.relay.ports import Log
-from changeover.relay.tables import Kept
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.tables import Kept
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.database import Call, Row, Session, Write
 from changeover.stores.sql.dialects import sqlite as sqlite_store

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from changeover.errors import DeclarationConflict, MisconfiguredError
-from changeover.relay.declarations import Declaration, Edit, Standing
-from changeover.relay.ports import Log
+from changeover.relay.ports.declarations import Declaration, Edit, Standing
+from changeover.relay.ports.log import Log
 from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened
 from tests.stores.connection_loss import losing_once

@@ -9,7 +9,7 @@ import pytest
 
 from changeover import Agent, Team
 from changeover.relay.events import ModelReplied
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.relay.stream import Delta, Recorded, Replies, TextDelta, ThinkingDelta
 from changeover.stores.sql.dialects.notified import LARGEST, Announcement, Piece, fitting, joined
 from changeover.testing import ScriptedModel, says

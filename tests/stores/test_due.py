@@ -9,8 +9,8 @@ import pytest
 
 from changeover.errors import Owned
 from changeover.relay.events import Entry, ModelReplied, RunCompleted
-from changeover.relay.lists import ConversationRow, TaskRow
-from changeover.relay.ports import Head, Log
+from changeover.relay.ports.lists import ConversationRow, TaskRow
+from changeover.relay.ports.log import Head, Log
 from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened
 from tests.stores.entries import DONE, LEFT, WAITING, WORKING, delegate, more, opening, plan_of, query, until

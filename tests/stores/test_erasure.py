@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.errors import ConversationNotFound, StoreUnavailable, UnderWay
-from changeover.relay.ports import Head, Log, Reserve
+from changeover.relay.ports.log import Head, Log, Reserve
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.database import Call
 from changeover.stores.sql.log import SqlLog

@@ -7,7 +7,7 @@ import pytest
 
 from changeover.errors import Conflict, ConversationNotFound, EngineError, UnderWay
 from changeover.relay.events import Entry, ModelReplied, RunCompleted, RunStarted, UserSpoke
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened
 from tests.stores.connection_loss import losing_once

@@ -23,8 +23,8 @@ from changeover.relay.events import (
     RunCancelled,
     RunFailed,
 )
-from changeover.relay.ports import Head, Log, Spending
-from changeover.relay.tables import Lesson, Unlearned
+from changeover.relay.ports.log import Head, Log, Spending
+from changeover.relay.ports.tables import Lesson, Unlearned
 from changeover.routing.experience import Outcome
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.log import SqlLog

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from changeover.relay.events import Entry
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.stores.sql.log import SqlLog
 from tests.databases import cut_connections
 from tests.stores.entries import WORKING, child, delegate, more, opening, plan_of, until

@@ -6,10 +6,10 @@ from operator import attrgetter
 import pytest
 from sqlalchemy import Index
 
-from changeover.relay.lists import ApprovalRow, ConversationRow, HandoffRow, Record, TaskRow, order_of
-from changeover.relay.tokens import Audited
+from changeover.relay.ports.lists import ApprovalRow, ConversationRow, HandoffRow, Record, TaskRow, order_of
+from changeover.relay.ports.tokens import Audited
 from changeover.stores.sql.compiler import Statement
-from changeover.stores.sql.listing import Listing, page
+from changeover.stores.sql.page_query import Listing, page
 from changeover.stores.sql.schema import METADATA
 from changeover.stores.sql.statements import statements
 from changeover.stores.upgrade import _ddl

@@ -7,7 +7,7 @@ import pytest
 
 from changeover.errors import Conflict, ConversationNotFound
 from changeover.relay.events import Entry, RunCompleted, UserSpoke
-from changeover.relay.ports import Head, Log
+from changeover.relay.ports.log import Head, Log
 from tests.stores.entries import DONE, LEFT, WORKING, child, delegate, more, opening, stored
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.sql.measures import SqlMeasures
 from tests.stores.conftest import Opened

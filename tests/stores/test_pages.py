@@ -9,7 +9,7 @@ import pytest
 
 from changeover.errors import MisconfiguredError
 from changeover.relay.events import Entry, ModelReplied, Renamed, RunCompleted
-from changeover.relay.lists import (
+from changeover.relay.ports.lists import (
     FILTERS,
     ORDERS,
     ApprovalRow,
@@ -22,7 +22,7 @@ from changeover.relay.lists import (
     TaskRow,
     order_of,
 )
-from changeover.relay.ports import Head, Log
+from changeover.relay.ports.log import Head, Log
 from changeover.stores.sql.database import Call
 from changeover.stores.sql.lists import SqlLists
 from tests.stores.conftest import Opened

@@ -2,8 +2,8 @@
 
 import pytest
 
-from changeover.relay.ports import Log
-from changeover.relay.queue import Claim, Queued, Taken
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.queue import Claim, Queued, Taken
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened

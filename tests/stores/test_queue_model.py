@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from changeover.errors import ClaimLost
 from changeover.facts import Ticket
-from changeover.relay.ports import Log
-from changeover.relay.queue import Claim, Queued, Take
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.queue import Claim, Queued, Take
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.store import Store, open_log
 from tests.databases import KINDS

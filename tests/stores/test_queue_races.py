@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from changeover.errors import ClaimLost
-from changeover.relay.ports import Log
-from changeover.relay.queue import Claim, Queued
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.queue import Claim, Queued
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened

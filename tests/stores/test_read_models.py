@@ -24,7 +24,7 @@ from changeover.relay.events import (
     ToolFinished,
     UserSpoke,
 )
-from changeover.relay.lists import ApprovalRow, ConversationRow, HandoffRow, MessageRow, TaskRow
+from changeover.relay.ports.lists import ApprovalRow, ConversationRow, HandoffRow, MessageRow, TaskRow
 from changeover.relay.result import handoffs_of, head_of
 from changeover.relay.run import Acting, Awaiting
 from changeover.relay.state import State

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from changeover.errors import Conflict, ConversationNotFound, Exhausted, Owned
-from changeover.relay.ports import Log, Reserve
+from changeover.relay.ports.log import Log, Reserve
 from changeover.relay.projection.rows import Rows
 from changeover.stores.sql.database import Session, Write
 from changeover.stores.sql.log import SqlLog

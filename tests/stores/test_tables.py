@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from changeover.faults import Circuit
-from changeover.relay.ports import Log
-from changeover.relay.tables import Unlearned
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.tables import Unlearned
 from changeover.stores.memory.table import MemoryTable
 from changeover.stores.sql.compiler import Compiler
 from changeover.stores.sql.log import SqlLog

@@ -7,8 +7,8 @@ from threading import Lock
 import pytest
 
 from changeover.errors import MisconfiguredError, TokenRefused
-from changeover.relay.ports import Log
-from changeover.relay.tokens import Audited, NewToken, digest_of
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.tokens import Audited, NewToken, digest_of
 from changeover.stores.memory.table import MemoryTable
 from changeover.stores.tables import AUDIT, TOKENS
 from changeover.stores.tokens import StoredAudit, StoredTokens

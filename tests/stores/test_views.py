@@ -8,8 +8,8 @@ import pytest
 
 from changeover import Agent, Team
 from changeover.errors import ConversationNotFound, StoreUnavailable
-from changeover.relay.lists import ApprovalRow, ConversationRow, HandoffRow, MessageRow, TaskRow
-from changeover.relay.ports import Head
+from changeover.relay.ports.lists import ApprovalRow, ConversationRow, HandoffRow, MessageRow, TaskRow
+from changeover.relay.ports.log import Head
 from changeover.stores.memory.log import MemoryLog
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.store import Store, upgrade_store

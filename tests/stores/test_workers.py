@@ -1,8 +1,8 @@
 """Workers on every store: who serves which agents, and until when each counts as alive."""
 
 from changeover.observe.backlog import backlog, reason_of, served_by, statuses
-from changeover.relay.ports import Log
-from changeover.relay.queue import REMEMBERED, Queued, SeenWorker
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.queue import REMEMBERED, Queued, SeenWorker
 from tests.stores.tickets import ticket
 
 MOST = 3

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from changeover.facts import Ticket
-from changeover.relay.ports import Head, Log
-from changeover.relay.queue import Claim, Queued, Take, Taken
+from changeover.relay.ports.log import Head, Log
+from changeover.relay.ports.queue import Claim, Queued, Take, Taken
 from tests.stores.entries import more, opening
 
 LONG, OVER = 60.0, -1.0

@@ -6,8 +6,8 @@ import time
 
 from changeover.errors import ClaimLost
 from changeover.relay.events import Entry, Started, UserSpoke
-from changeover.relay.ports import Head
-from changeover.relay.queue import Claim, Take, Taken
+from changeover.relay.ports.log import Head
+from changeover.relay.ports.queue import Claim, Take, Taken
 from changeover.stores.sql.log import SqlLog
 from changeover.stores.store import Store, open_log
 from tests.stores.tickets import Scribe, ticket

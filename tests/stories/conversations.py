@@ -7,7 +7,7 @@ from changeover import Agent, MessageOnly, Team, handoff
 from changeover.errors import ConversationNotFound, ModelError, UnknownAgentError
 from changeover.messages import Message, User
 from changeover.relay.events import Renamed, RunStarted, UserSpoke
-from changeover.relay.lists import ConversationRow
+from changeover.relay.ports.lists import ConversationRow
 from changeover.testing import Reply, ScriptedModel, calls, hands_off, says
 from changeover.tools.tool import ToolDefinition
 from tests.stories.scripts import recites, texts

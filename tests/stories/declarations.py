@@ -6,8 +6,8 @@ from typing import Any
 from changeover import Agent, Team, tool
 from changeover.ids import child_id
 from changeover.messages import Message, Note
-from changeover.relay.declarations import Edit, Standing
 from changeover.relay.events import HandoffReturned, RunStarted
+from changeover.relay.ports.declarations import Edit, Standing
 from changeover.testing import Reply, ScriptedModel, calls, delegates, hands_off, says
 from changeover.tools.tool import ToolDefinition
 from tests.stories.service import at_work, ended

@@ -9,7 +9,8 @@ from changeover.agent.agent import Member
 from changeover.errors import ChangeoverError
 from changeover.protocol import TicketClaim
 from changeover.relay.events import Event
-from changeover.relay.ports import Log, Request
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Request
 from changeover.testing import ManualClock, ScriptedModel
 from changeover.ticket import retry
 

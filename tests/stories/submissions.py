@@ -9,7 +9,7 @@ from changeover.errors import Busy, HandoffNotFound, KeyConflict, UnknownAgentEr
 from changeover.guards.approval import Decision, Reject
 from changeover.protocol import Context, Priority, State, Ticket, TicketClaim
 from changeover.relay.events import HandoffAccepted
-from changeover.relay.queue import SPACING
+from changeover.relay.ports.queue import SPACING
 from changeover.testing import ManualClock, delegates
 from tests.stories.cancellation import assert_at_rest
 from tests.stories.delegates import asks, boss, cast

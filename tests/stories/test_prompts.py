@@ -12,7 +12,7 @@ from changeover import Agent, Limits, Team, delegate, handoff, tool
 from changeover.errors import ConversationNotFound
 from changeover.events import ModelFailed, ModelReplied, ToolFinished
 from changeover.messages import File
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.relay.prompt import Prompt
 from changeover.relay.stream import Recorded
 from changeover.routing.experiment import Experiment

@@ -7,7 +7,7 @@ import pytest
 
 from changeover import RunResult, Team
 from changeover.errors import ChangeoverError
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.stores.memory.log import MemoryLog
 from changeover.stream import RunFinished, StreamItem
 from changeover.testing import assert_valid_history

@@ -3,7 +3,7 @@
 from typing import Any
 
 from changeover import Agent, Approval, Limits, Store, Team, delegate, tool
-from changeover.relay.engine import EngineFactory
+from changeover.relay.ports.engine import EngineFactory
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 
 LEASE = 3.0

@@ -14,7 +14,7 @@ from changeover.engines.address import engine_at
 from changeover.engines.clock import SystemClock
 from changeover.engines.local.followers import Followers
 from changeover.errors import EngineError, MisconfiguredError
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.relay.stream import ThinkingDelta
 from changeover.stream import Recorded, RunFinished, StreamItem, TextDelta
 from changeover.testing import Reply, ScriptedModel, hands_off, says

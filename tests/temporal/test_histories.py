@@ -9,7 +9,7 @@ from temporalio.client import Client, WorkflowHistory
 from changeover import Agent, Approve, Store, Team, Temporal, delegate, tool
 from changeover.errors import StoreDamaged
 from changeover.relay.events import Entry, HandoffReturned
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.stores.store import open_log
 from changeover.testing import ScriptedModel, calls, delegates, hands_off, says
 from changeover.testing.crash import PassingLog

@@ -12,8 +12,8 @@ from temporalio.client import Client
 from changeover import Agent, Approve, Store, Team, Temporal, tool
 from changeover.bus import Schedule, Specialist, Subscription
 from changeover.engines.temporal.connection import SERVES
-from changeover.relay.engine import EngineFactory
-from changeover.relay.ports import Request
+from changeover.relay.ports.engine import EngineFactory
+from changeover.relay.ports.world import Request
 from changeover.testing import Reply, ScriptedModel, calls, hands_off, says
 from changeover.workflows import Workflow, WorkflowStep
 from tests.bus.test_bus import settled

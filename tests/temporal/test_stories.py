@@ -11,8 +11,8 @@ from changeover.engines.local.dispatcher import Dispatcher
 from changeover.engines.temporal import Temporal
 from changeover.relay import commands, events
 from changeover.relay.commands import Command
-from changeover.relay.engine import Engine, EngineSetup
 from changeover.relay.events import Entry, Unreadable
+from changeover.relay.ports.engine import Engine, EngineSetup
 from changeover.stores.memory.log import MemoryLog
 from changeover.testing import assert_valid_history
 from changeover.testing.crash import PassingLog

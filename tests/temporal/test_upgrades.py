@@ -9,7 +9,7 @@ from changeover.guards import Allow, Deny, Rule
 from changeover.guards.guard import Answer, Facts, Offer
 from changeover.messages import ToolResult
 from changeover.relay.events import ApprovalDecided, CallRefused, HandoffReturned, RuleFired
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.testing import Reply, ScriptedModel, calls, delegates, hands_off, says
 from tests.public_api import soon
 from tests.temporal.teams import LEASE, payer

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from changeover.messages import Assistant, Call, Message, Note, ToolResult, User, View
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.testing import assert_valid_history
 from changeover.tools.tool import ToolDefinition
 

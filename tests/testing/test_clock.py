@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from changeover.relay.ports import Clock
+from changeover.relay.ports.world import Clock
 from changeover.testing import ManualClock
 
 

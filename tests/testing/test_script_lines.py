@@ -9,7 +9,7 @@ from changeover.agent.agent import Agent
 from changeover.agent.handoff import delegate, handoff
 from changeover.agent.moves import declared_delegate, declared_transfer, generic_transfer
 from changeover.messages import Call, Reply
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.testing import Usage, calls, delegates, fails, hands_off, says
 from changeover.testing.scripted import resolve
 from changeover.tools.tool import ToolDefinition

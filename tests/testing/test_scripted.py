@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from changeover.errors import ModelError
 from changeover.messages import Message, User, View
-from changeover.relay.ports import Model, Request
+from changeover.relay.ports.world import Model, Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing import Reply, ScriptedModel, calls, fails, hands_off, says
 from changeover.tools.tool import ToolDefinition

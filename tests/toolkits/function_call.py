@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from changeover.relay.ports import ToolOutcome
+from changeover.relay.ports.world import ToolOutcome
 from changeover.toolkits.toolkit import AgentToolkit
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import Fn, ToolDefinition

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from changeover.relay.ports import Toolkit, ToolOutcome
+from changeover.relay.ports.world import Toolkit, ToolOutcome
 from changeover.toolkits.toolkit import AgentToolkit
 from changeover.tools.run_context import Metrics, Received, RunContext
 from changeover.tools.tool import tool

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from changeover.relay.ports import ToolOutcome
+from changeover.relay.ports.world import ToolOutcome
 from changeover.toolkits.toolkit import AgentToolkit
 from changeover.tools.command import END, BadCommand, Command, Directive, Errand, Send
 from changeover.tools.run_context import RunContext

@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from changeover.guards.approval import Approvable, Approval
-from changeover.relay.ports import ToolOutcome
+from changeover.relay.ports.world import ToolOutcome
 from changeover.toolkits.function_schema import Schema, compile_tool
 from changeover.toolkits.toolkit import AgentToolkit
 from changeover.tools.run_context import RunContext

@@ -10,7 +10,7 @@ from changeover import Agent, Team, Variable
 from changeover.errors import MisconfiguredError
 from changeover.messages import File
 from changeover.models.files import attached
-from changeover.relay.ports import ToolOutcome
+from changeover.relay.ports.world import ToolOutcome
 from changeover.testing import ScriptedModel
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.toolkit import AgentToolkit

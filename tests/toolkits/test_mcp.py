@@ -20,9 +20,9 @@ from changeover.agent.roster import Seat
 from changeover.errors import MisconfiguredError
 from changeover.messages import File, Message, ToolResult
 from changeover.models.files import attached
-from changeover.relay.declarations import Edit
 from changeover.relay.events import CallRefused, ToolFinished
-from changeover.relay.ports import ToolOutcome
+from changeover.relay.ports.declarations import Edit
+from changeover.relay.ports.world import ToolOutcome
 from changeover.stream import Recorded
 from changeover.testing import Reply, ScriptedModel, calls, says
 from changeover.toolkits.connections import Connections

@@ -14,7 +14,7 @@ import pytest
 from changeover import Agent, Approval, Command, Function, Member, RunContext, Team, Variable, handoff, tool
 from changeover.guards import Allow, Rule
 from changeover.protocol import Handover
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.testing import Assistant, Reply, ScriptedModel, calls, hands_off, says
 from changeover.tools import HttpTool, McpServer, Skill, SqlFunction
 from tests.public_api import recorded

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from changeover.messages import Assistant, Reply, User
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.team import Team
 from changeover.testing import ScriptedModel, calls, says
 

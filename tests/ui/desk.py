@@ -16,7 +16,7 @@ from changeover.guards.limits import Limits
 from changeover.handoffs.answers import Rejected
 from changeover.handoffs.package import HandoffPackage
 from changeover.messages import Assistant, Reply, User
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.team import Team
 from changeover.testing import ScriptedModel, calls, delegates, fails, hands_off, says

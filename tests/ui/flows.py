@@ -6,7 +6,7 @@ import asyncio
 
 from changeover import Agent, Person, Team
 from changeover.messages import Reply, User
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.testing import ScriptedModel, fails, says
 from changeover.tools.run_context import RunContext
 from changeover.workflows import Retry, Workflow, WorkflowStep

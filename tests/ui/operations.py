@@ -21,7 +21,7 @@ from changeover.errors import ChangeoverError
 from changeover.messages import Message, Reply, ToolResult
 from changeover.models import Usage
 from changeover.protocol import HandoffPackage, Metadata, Rejected, Task
-from changeover.relay.ports import Clock
+from changeover.relay.ports.world import Clock
 from changeover.routing import Experiment
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, fails, hands_off, says
 from changeover.tools.tool import ToolDefinition

@@ -13,7 +13,7 @@ from changeover.agent.handoff import delegate, handoff
 from changeover.messages import Reply
 from changeover.observe.drawing.diagram import plan_of
 from changeover.observe.drawing.team_map import team_map
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.server.wire import Json
 from changeover.team import Team
 from changeover.testing import ScriptedModel, says

@@ -9,7 +9,7 @@ from changeover.documents.team_document import read_team
 from changeover.documents.yaml_value import DocumentError
 from changeover.errors import MisconfiguredError
 from changeover.exchange import code_export
-from changeover.relay.declarations import Edit
+from changeover.relay.ports.declarations import Edit
 from changeover.testing import ScriptedModel, says
 from changeover.workflows import Retry, Workflow, WorkflowStep
 

@@ -37,9 +37,9 @@ from changeover.cli.options import (
 from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
-    from changeover.relay.declarations import Declaration, Standing
-    from changeover.relay.ports import Log
-    from changeover.relay.tables import KeptAgent
+    from changeover.relay.ports.declarations import Declaration, Standing
+    from changeover.relay.ports.log import Log
+    from changeover.relay.ports.tables import KeptAgent
     from changeover.routing.profile import Profile
     from changeover.team import Team
 

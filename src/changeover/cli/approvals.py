@@ -50,7 +50,7 @@ def list_approvals(
     from changeover.cli.terminal.render import print_list, when
 
     async def find(opened: OpenStore) -> list[Any]:
-        from changeover.relay.lists import ApprovalRow
+        from changeover.relay.ports.lists import ApprovalRow
 
         wanted = {} if status == "all" else {"status": status}
         return await opened.lists.listed(ApprovalRow, wanted, conversation, limit=limit + 1)

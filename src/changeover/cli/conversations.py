@@ -38,7 +38,7 @@ def list_conversations(  # noqa: PLR0913 - each is a declared option
     from changeover.cli.terminal.render import print_list, when
 
     async def find(opened: OpenStore) -> list[Any]:
-        from changeover.relay.lists import ConversationRow
+        from changeover.relay.ports.lists import ConversationRow
 
         given = {"status": status, "user": user, "text": search}
         wanted = {name: value for name, value in given.items() if value is not None}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from changeover.documents.shape import Scope
     from changeover.documents.team_document import Named
     from changeover.documents.tool_modules import ToolModules
-    from changeover.relay.declarations import Declaration, Declarations, Kind, Standing
+    from changeover.relay.ports.declarations import Declaration, Declarations, Kind, Standing
     from changeover.stores.remote import RemoteStore
     from changeover.team import Team
 

@@ -13,7 +13,7 @@ from changeover.cli.options import JsonOption, NewStoreOption, StoreOption, Team
 
 if TYPE_CHECKING:
     from changeover.documents.team_export import TeamExport
-    from changeover.relay.declarations import Declaration, Edit
+    from changeover.relay.ports.declarations import Declaration, Edit
 
 
 def schema() -> None:

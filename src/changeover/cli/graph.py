@@ -72,7 +72,7 @@ def _course(id: str, format: Format, store: str | None) -> str:
         from changeover.cli.options import OpenDatabase
         from changeover.observe.drawing.course import course_of
         from changeover.relay.history import recorded
-        from changeover.relay.lists import ConversationRow
+        from changeover.relay.ports.lists import ConversationRow
 
         found = await opened.lists.one(ConversationRow, id)
         if found is None:

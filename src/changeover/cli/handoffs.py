@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from changeover.cli.terminal.stuck_work import StuckWork
-    from changeover.relay.lists import HandoffRow, RecordLists
+    from changeover.relay.ports.lists import HandoffRow, RecordLists
     from changeover.relay.stream import StreamItem
 
 State = Literal["PENDING", "ACCEPTED", "REJECTED", "WORKING", "COMPLETE", "FAILED", "TIMEOUT", "RETURNED"]
@@ -58,7 +58,7 @@ def list_handoffs(
     from changeover.cli.terminal.render import print_list
 
     async def find(opened: OpenStore) -> list[HandoffRow]:
-        from changeover.relay.lists import HandoffRow
+        from changeover.relay.ports.lists import HandoffRow
 
         wanted = {name: value for name, value in (("state", state), ("mode", mode)) if value is not None}
         return await opened.lists.listed(HandoffRow, wanted, conversation, limit=limit + 1)
@@ -92,7 +92,7 @@ def show_handoff(id: IdArgument, store: StoreOption = None, as_json: JsonOption 
     from changeover.cli.terminal.render import as_data, as_texts, print_json, print_record
 
     async def find(opened: OpenStore) -> Any:
-        from changeover.relay.lists import HandoffRow
+        from changeover.relay.ports.lists import HandoffRow
 
         if (found := await opened.lists.one(HandoffRow, id)) is None:
             raise Mistake(f"there is no handoff {id!r}; see: changeover handoffs list")
@@ -209,7 +209,7 @@ async def _retry(opened: OpenStore, id: str) -> str:
 
 async def _why_no_ticket(lists: RecordLists, id: str) -> str:
     from changeover.ids import split_handoff, task_id
-    from changeover.relay.lists import HandoffRow, TaskRow
+    from changeover.relay.ports.lists import HandoffRow, TaskRow
 
     row = await lists.one(HandoffRow, id)
     if row is not None and row.ended_at is None and row.state in ("PENDING", "ACCEPTED", "WORKING"):

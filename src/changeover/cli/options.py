@@ -17,12 +17,12 @@ import typer
 from changeover.cli.exits import Mistake, errors_reported, tell
 
 if TYPE_CHECKING:
-    from changeover.relay.declarations import Declarations
-    from changeover.relay.lists import RecordLists
-    from changeover.relay.ports import Breakers
-    from changeover.relay.queue import Queued
-    from changeover.relay.tables import Agents, Lessons
-    from changeover.relay.tokens import Tokens
+    from changeover.relay.ports.declarations import Declarations
+    from changeover.relay.ports.lists import RecordLists
+    from changeover.relay.ports.log import Breakers
+    from changeover.relay.ports.queue import Queued
+    from changeover.relay.ports.tables import Agents, Lessons
+    from changeover.relay.ports.tokens import Tokens
     from changeover.stores.calls import Work
     from changeover.stores.remote import RemoteStore
     from changeover.stores.sql.log import SqlLog
@@ -330,7 +330,7 @@ def for_agent(url: str | None, agent: str, work: Callable[[OpenStore], Awaitable
     """Do the work in a store, and warn if the store has no record of this agent: its id may be misspelled."""
 
     async def done(store: OpenStore) -> bool:
-        from changeover.relay.lists import TaskRow
+        from changeover.relay.ports.lists import TaskRow
 
         described = any(each.id == agent for each in await store.agents.all())
         known = described or bool(await store.lists.listed(TaskRow, {"agent": agent}, limit=1))

@@ -20,7 +20,7 @@ from changeover.cli.options import (
 from changeover.cli.terminal.help import App, among
 
 if TYPE_CHECKING:
-    from changeover.relay.lists import TaskRow
+    from changeover.relay.ports.lists import TaskRow
 
 Status = Literal["pending", "running", "interrupted", "waiting", "completed", "failed", "cancelled"]
 
@@ -43,7 +43,7 @@ def list_tasks(
     from changeover.cli.terminal.render import print_list, when
 
     async def find(opened: OpenStore) -> list[TaskRow]:
-        from changeover.relay.lists import TaskRow
+        from changeover.relay.ports.lists import TaskRow
 
         wanted = {name: value for name, value in (("status", status), ("agent", agent)) if value is not None}
         return await opened.lists.listed(TaskRow, wanted, conversation, limit=limit + 1)
@@ -69,7 +69,7 @@ def show_task(id: IdArgument, store: StoreOption = None, as_json: JsonOption = F
     from changeover.cli.terminal.render import as_data, as_texts, print_json, print_record, print_table, when
 
     async def find(opened: OpenStore) -> tuple[Any, list[Any]]:
-        from changeover.relay.lists import MessageRow, TaskRow
+        from changeover.relay.ports.lists import MessageRow, TaskRow
 
         if (found := await opened.lists.one(TaskRow, id)) is None:
             raise Mistake(f"there is no task {id!r}; see: changeover tasks list")

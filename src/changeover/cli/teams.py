@@ -17,8 +17,8 @@ from changeover.cli.exits import Mistake
 from changeover.cli.options import store_of, store_to_make
 
 if TYPE_CHECKING:
-    from changeover.relay.engine import EngineFactory
-    from changeover.relay.ports import World
+    from changeover.relay.ports.engine import EngineFactory
+    from changeover.relay.ports.world import World
     from changeover.stores.store import Store
     from changeover.team import Team
 

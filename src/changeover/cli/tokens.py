@@ -13,7 +13,7 @@ from changeover.cli.options import JsonOption, StoreOption, in_store
 from changeover.cli.terminal.help import App, among
 
 if TYPE_CHECKING:
-    from changeover.relay.tokens import Token
+    from changeover.relay.ports.tokens import Token
 
 app = App("Make, list and revoke tokens, by which a server knows its callers.")
 
@@ -56,7 +56,7 @@ def add(  # noqa: PLR0913 - each is a declared option
     """Make a token, and print its secret, which is shown only once."""
     from changeover.cli.terminal.prompt import user_name
     from changeover.cli.terminal.render import print_json
-    from changeover.relay.tokens import NewToken
+    from changeover.relay.ports.tokens import NewToken
 
     wanted = NewToken(
         user=user,

@@ -24,7 +24,7 @@ from changeover.cli.options import NewStoreOption, StoreOption, TeamOption
 from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
-    from changeover.relay.ports import ToolOutcome
+    from changeover.relay.ports.world import ToolOutcome
     from changeover.stores.calls import ToolAnswer
     from changeover.toolkits.toolkit import AgentToolkit
 

@@ -18,7 +18,7 @@ from changeover.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from changeover.relay.engine import EngineFactory
+    from changeover.relay.ports.engine import EngineFactory
     from changeover.team import Team
 
 

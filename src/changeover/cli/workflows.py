@@ -132,7 +132,7 @@ def retry(
 
         def again(found: Team) -> AsyncGenerator[StreamItem, None]:
             from changeover.conductor import read_along
-            from changeover.relay.requests import Resume
+            from changeover.relay.inputs.requests import Resume
 
             return read_along(found.engine.stream(Resume(conversation, step)))
 

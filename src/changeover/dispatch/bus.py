@@ -17,7 +17,8 @@ from changeover.bus.subscription import BACKOFF, TRIES, Subscription
 from changeover.engines.clock import new_id
 from changeover.errors import MisconfiguredError, SignatureRefused
 from changeover.inputs import check_id
-from changeover.relay.ports import Clock, Log, World
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Clock, World
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,7 +10,7 @@ from itertools import count
 from changeover.bus.delivery import Delivery, Done, Failed, Fetch, Outbox, Outcome, Postponed
 from changeover.bus.subscription import Subscription
 from changeover.errors import EngineError
-from changeover.relay.ports import Clock
+from changeover.relay.ports.world import Clock
 
 logger = logging.getLogger("changeover.bus")
 

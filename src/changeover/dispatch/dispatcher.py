@@ -12,7 +12,8 @@ from changeover.dispatch.consumer import PAUSE, Consumer, Handle
 from changeover.dispatch.scheduler import Scheduler, first
 from changeover.engines.clock import new_id
 from changeover.errors import EngineError
-from changeover.relay.ports import Clock, Log, World
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Clock, World
 from changeover.ticket import worker_name
 
 logger = logging.getLogger("changeover.bus")

@@ -12,8 +12,9 @@ from changeover.bus.delivery import DueOutcome, Firing, Publication, ScheduleSta
 from changeover.bus.schedule import GRACE, Schedule
 from changeover.engines.clock import new_id
 from changeover.errors import MisconfiguredError
-from changeover.relay.lists import ConversationRow
-from changeover.relay.ports import Clock, Log, World
+from changeover.relay.ports.lists import ConversationRow
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Clock, World
 
 logger = logging.getLogger("changeover.bus")
 

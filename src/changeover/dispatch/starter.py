@@ -20,9 +20,10 @@ from changeover.errors import MisconfiguredError
 from changeover.handoffs.package import PRIORITIES, Context, HandoffPackage, Metadata, Task
 from changeover.ids import happening_id
 from changeover.inputs import brokered, offered, started
-from changeover.relay.engine import Engine
-from changeover.relay.ports import Clock, Log, World
-from changeover.relay.requests import Say
+from changeover.relay.inputs.requests import Say
+from changeover.relay.ports.engine import Engine
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Clock, World
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.webhook import post
 from changeover.workflows.workflow import Workflow

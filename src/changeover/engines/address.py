@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from changeover.engines.temporal import Temporal
 from changeover.errors import MisconfiguredError
-from changeover.relay.engine import EngineFactory
+from changeover.relay.ports.engine import EngineFactory
 
 SCHEMES = {"temporal": Temporal}
 ELSEWHERE = ("address", "namespace", "agents")

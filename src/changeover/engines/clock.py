@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any
 
 from changeover.errors import MisconfiguredError
-from changeover.relay.ports import Clock
+from changeover.relay.ports.world import Clock
 
 # A separate generator: a program that seeds the global one would repeat ids. Not os.urandom: it is a system call.
 _RANDOM = random.Random()

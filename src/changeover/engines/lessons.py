@@ -7,8 +7,8 @@ from math import inf
 
 from msgspec import Struct
 
-from changeover.relay.ports import Log
-from changeover.relay.tables import MOST, Lesson, Lessons, Unlearned
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.tables import MOST, Lesson, Lessons, Unlearned
 from changeover.routing.experience import DEFAULT, Learned, Learning, Standing, summary, update
 from changeover.routing.profile import key
 

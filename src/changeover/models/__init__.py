@@ -6,7 +6,7 @@ A model of your own implements `Model`: it gets a `Request` and returns a `Reply
 from changeover.facts import Usage
 from changeover.messages import Assistant, Call, Message, Note, Reply, ToolResult, User
 from changeover.models.wrappers import LimitedModel
-from changeover.relay.ports import Model, Request
+from changeover.relay.ports.world import Model, Request
 from changeover.tools.tool import ToolDefinition
 
 __all__ = [

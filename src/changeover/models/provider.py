@@ -35,7 +35,7 @@ from changeover.models.provider_errors import model_error
 from changeover.models.quotation import Marks, texts_of
 from changeover.models.request import history_for, setting_faults, tools_of
 from changeover.models.response import GAP, Answer, Prepared, answer, pieces, read
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from changeover.copies import original
 from changeover.messages import Assistant, Message, Note, ToolResult, User, is_text
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 
 SIGN = "[[team"
 USED = re.compile(re.escape(SIGN) + "([0-9]*):")

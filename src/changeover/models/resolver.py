@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from changeover.errors import MisconfiguredError
 from changeover.models.wrappers import FallbackModel, LimitedModel, TypedModel, setting_faults
-from changeover.relay.ports import Model
+from changeover.relay.ports.world import Model
 
 NO_MODEL = "no model; give it one with Agent(model=…), or all of them with Team(model=…)"
 

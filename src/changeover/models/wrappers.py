@@ -17,7 +17,7 @@ from changeover.errors import MisconfiguredError, ModelError
 from changeover.handoffs.structured_output import unfenced
 from changeover.messages import Reply
 from changeover.relay.perform.callbacks import words_of
-from changeover.relay.ports import Model, Request
+from changeover.relay.ports.world import Model, Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 
 if TYPE_CHECKING:

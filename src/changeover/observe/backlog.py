@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from changeover.ids import worker_of
-from changeover.relay.queue import Queued, SeenWorker
+from changeover.relay.ports.queue import Queued, SeenWorker
 
 Standing = Literal["waiting", "claimed", "resting", "stuck"]
 PATIENCE = 60.0

@@ -7,7 +7,7 @@ from math import isfinite
 
 from changeover.errors import MisconfiguredError
 from changeover.ids import SLUG
-from changeover.relay.tables import Trials, Tried
+from changeover.relay.ports.tables import Trials, Tried
 from changeover.routing.experiment import Experiment
 from changeover.routing.statistics import Outcomes, counted
 from changeover.routing.verdict import Arm, Verdict, verdict

@@ -12,7 +12,7 @@ from typing import get_args
 from changeover.handoffs.callback import arity_faults
 from changeover.observe.hook_thread import HookThread, is_async
 from changeover.relay.events import Event
-from changeover.relay.ports import Observer
+from changeover.relay.ports.world import Observer
 from changeover.relay.stream import Recorded
 
 logger = logging.getLogger("changeover.hooks")

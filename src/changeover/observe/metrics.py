@@ -15,7 +15,7 @@ from changeover.errors import MisconfiguredError
 from changeover.observe.periods import Period, Periods
 from changeover.observe.step_metrics import Place, StepMetrics, step_metrics
 from changeover.observe.sums import Sum, Times
-from changeover.relay.tables import Expenses, Measures, Opened, Refused
+from changeover.relay.ports.tables import Expenses, Measures, Opened, Refused
 
 Window = float | timedelta | None
 """How far back to count: seconds or a timedelta; None counts everything."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from changeover.observe.sums import Sum, Times
-from changeover.relay.tables import Course
+from changeover.relay.ports.tables import Course
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 WIDTHS = (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, DAY, 7 * DAY, 30 * DAY, 365 * DAY)

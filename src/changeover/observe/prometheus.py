@@ -13,8 +13,8 @@ from changeover.facts import ApprovalRequest
 from changeover.observe.metrics import Metrics
 from changeover.observe.readings import READINGS, SPREADS, Snapshot
 from changeover.observe.sums import ending_of
-from changeover.relay.health import Spread
-from changeover.relay.tables import Course
+from changeover.relay.ports.health import Spread
+from changeover.relay.ports.tables import Course
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

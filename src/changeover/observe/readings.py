@@ -17,10 +17,11 @@ from msgspec import Struct
 from changeover.bus.delivery import Backlog
 from changeover.errors import EngineError
 from changeover.faults import Circuit
-from changeover.relay.health import Spread, Traffic
-from changeover.relay.ports import Log, World
-from changeover.relay.queue import Queued
-from changeover.relay.tables import Reached, Refused
+from changeover.relay.ports.health import Spread, Traffic
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.queue import Queued
+from changeover.relay.ports.tables import Reached, Refused
+from changeover.relay.ports.world import World
 
 Values = Mapping[tuple[str, ...], float]
 """Figures by their labels."""

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from msgspec import Struct
 
 from changeover.observe.sums import Times, times_of
-from changeover.relay.tables import Measures, StepCourse
+from changeover.relay.ports.tables import Measures, StepCourse
 
 Place = tuple[str, str]
 """Workflow and step."""

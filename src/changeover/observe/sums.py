@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from changeover.facts import Mode
 from changeover.facts import State as HandoffState
-from changeover.relay.tables import Course
+from changeover.relay.ports.tables import Course
 
 Ending = Literal["done", "failed", "rejected", "timeouts", "withdrawn", "open"]
 ENDINGS: dict[str, Ending] = {

@@ -21,7 +21,8 @@ from changeover.observe.logs import redacted
 from changeover.observe.readings import Snapshot, Watch, snapshot
 from changeover.observe.trace import Trace, TraceSpan
 from changeover.relay.history import recorded as history
-from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome, World
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Model, Request, Toolkit, ToolOutcome, World
 from changeover.relay.stream import Delta, Recorded
 from changeover.tools.run_context import RunContext, current_trace
 

@@ -10,7 +10,7 @@ from changeover.errors import Exhausted, limit_words
 from changeover.faults import LimitFault, LimitName
 from changeover.guards.limits import Limits
 from changeover.relay.events import ENGINE, Event, HandoffAccepted, HandoffRejected, LimitReached
-from changeover.relay.ports import Reserve
+from changeover.relay.ports.log import Reserve
 from changeover.relay.run import Run, Thinking
 from changeover.relay.state import State
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from changeover.errors import MisconfiguredError
-from changeover.relay.declarations import Declaration, Declarations
-from changeover.relay.ports import World
+from changeover.relay.ports.declarations import Declaration, Declarations
+from changeover.relay.ports.world import World
 
 Unite: TypeAlias = Callable[[int, Sequence[Declaration]], World]
 """The team of this edition, which has these rows; raises MisconfiguredError if they are no team."""

@@ -13,7 +13,7 @@ from changeover.relay.commands import CallModel
 from changeover.relay.decide.decision import decide
 from changeover.relay.events import Entry, ModelFailed, ModelReplied
 from changeover.relay.perform.request import declared_for, request_of
-from changeover.relay.ports import World
+from changeover.relay.ports.world import World
 from changeover.relay.state import State
 from changeover.tools.tool import ToolDefinition
 

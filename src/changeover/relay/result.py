@@ -43,7 +43,7 @@ from changeover.relay.commands import CancelChild, RunChild
 from changeover.relay.events import Entry, HandoffReturned
 from changeover.relay.fold.answers import open_offers
 from changeover.relay.fold.handoffs import last_words
-from changeover.relay.ports import Head, Spending
+from changeover.relay.ports.log import Head, Spending
 from changeover.relay.run import Outcome
 from changeover.relay.state import State
 

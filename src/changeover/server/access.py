@@ -11,7 +11,7 @@ from msgspec import Struct
 from starlette.requests import HTTPConnection
 
 from changeover.errors import TokenRefused
-from changeover.relay.tokens import Tokens, digest_of
+from changeover.relay.ports.tokens import Tokens, digest_of
 from changeover.server.problems import Problem
 from changeover.server.settings import Settings
 

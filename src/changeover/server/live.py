@@ -21,7 +21,7 @@ from changeover.errors import EngineError, StoreClosed, StoreUnavailable
 from changeover.ids import below, root_of, task_id
 from changeover.relay.events import Entry, ModelFailed, ModelReplied, RunCancelled, RunCompleted, RunFailed
 from changeover.relay.history import fold_recorded
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.relay.state import State
 from changeover.relay.stream import Delta, Recorded, Replies, TextDelta
 from changeover.server.problems import Problem

@@ -12,7 +12,7 @@ from fastapi import Path as PathParameter
 from msgspec import Struct
 
 from changeover.errors import ConversationNotFound, MisconfiguredError
-from changeover.relay.lists import ConversationRow, Paging, R
+from changeover.relay.ports.lists import ConversationRow, Paging, R
 from changeover.server.access import ROUTES, WEBHOOK, Caller, Doorkeeper, Role
 from changeover.server.examples import EXAMPLES
 from changeover.server.problems import Problem

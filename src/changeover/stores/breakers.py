@@ -10,7 +10,7 @@ from changeover.errors import CircuitsOpen
 from changeover.faults import Circuit
 from changeover.guards.breaker import Ended, admitted, closed, forced, noted
 from changeover.guards.guard import Tripped
-from changeover.relay.ports import Circuits
+from changeover.relay.ports.log import Circuits
 
 Opening = tuple[str, int, float]
 """A row of `breaker_openings`: the receiver, the number of the opening from 1, and its time."""

@@ -18,12 +18,12 @@ from changeover.errors import MisconfiguredError
 from changeover.facts import HandoffRecord, WorkflowRun
 from changeover.guards.approval import Decision
 from changeover.relay.context_flow import ValueFlow
-from changeover.relay.declarations import Declarations
-from changeover.relay.lists import ORDERS, Page, Record
-from changeover.relay.ports import Breakers
-from changeover.relay.queue import Queued
-from changeover.relay.tables import Agents, Lessons, Measures, Tried
-from changeover.relay.tokens import Tokens
+from changeover.relay.ports.declarations import Declarations
+from changeover.relay.ports.lists import ORDERS, Page, Record
+from changeover.relay.ports.log import Breakers
+from changeover.relay.ports.queue import Queued
+from changeover.relay.ports.tables import Agents, Lessons, Measures, Tried
+from changeover.relay.ports.tokens import Tokens
 from changeover.workflows.plan import Plan
 
 KINDS: Mapping[str, type[Record]] = {kind.__name__: kind for kind in ORDERS}

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from changeover.errors import StoreDamaged
 from changeover.relay.events import Entry
-from changeover.relay.lists import PAGE, ApprovalRow, ConversationRow, HandoffRow, MessageRow, TaskRow
+from changeover.relay.ports.lists import PAGE, ApprovalRow, ConversationRow, HandoffRow, MessageRow, TaskRow
 from changeover.relay.projection.admission import ENDED
 from changeover.relay.state import State
 from changeover.stores.codec import log_of

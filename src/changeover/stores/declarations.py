@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from changeover.relay.declarations import (
+from changeover.relay.ports.declarations import (
     Check,
     Declaration,
     Edit,

@@ -14,11 +14,11 @@ from changeover.bus.views import BusCalls, ScheduleCalls
 from changeover.errors import ChangeoverError, MisconfiguredError, StoreUnavailable, TokenRefused
 from changeover.facts import HandoffRecord
 from changeover.relay.context_flow import ValueFlow
-from changeover.relay.declarations import Declarations
-from changeover.relay.lists import EVERYTHING, PAGE, Page, Paging, R
-from changeover.relay.ports import Breakers
-from changeover.relay.tables import Agents, Lessons, Measures, Tried
-from changeover.relay.tokens import Tokens
+from changeover.relay.ports.declarations import Declarations
+from changeover.relay.ports.lists import EVERYTHING, PAGE, Page, Paging, R
+from changeover.relay.ports.log import Breakers
+from changeover.relay.ports.tables import Agents, Lessons, Measures, Tried
+from changeover.relay.ports.tokens import Tokens
 from changeover.stores.calls import Call, Decisions, Listed, Reading, ToolTests, Work, Workflows, call_of
 
 TIMEOUT = 60.0

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from changeover.faults import Circuit
-from changeover.relay.queue import REMEMBERED, SeenWorker
-from changeover.relay.tables import Kept, KeptAgent, Unlearned
+from changeover.relay.ports.queue import REMEMBERED, SeenWorker
+from changeover.relay.ports.tables import Kept, KeptAgent, Unlearned
 from changeover.routing.profile import Profile
 
 R = TypeVar("R", bound=Struct)

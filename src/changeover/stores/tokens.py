@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from changeover.errors import MisconfiguredError, TokenRefused
-from changeover.relay.tokens import EACH_USE, UNKNOWN, NewToken, Token, digest_of, id_in, secret_of
+from changeover.relay.ports.tokens import EACH_USE, UNKNOWN, NewToken, Token, digest_of, id_in, secret_of
 from changeover.stores.tables import AuditRow, Table, TokenRow
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn
 
 from changeover.messages import Assistant, Call, Message, Note, ToolResult, User
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 
 
 def assert_valid_history(history: Request | Sequence[Message]) -> None:

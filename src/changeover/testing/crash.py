@@ -20,16 +20,16 @@ from msgspec import Struct
 from changeover.bus.delivery import Outbox, Timetable
 from changeover.errors import EngineError
 from changeover.facts import ApprovalRequest, RunResult
-from changeover.relay.declarations import Declarations
 from changeover.relay.events import Entry
-from changeover.relay.health import StoreHealth, Traffic
-from changeover.relay.lists import Lists
-from changeover.relay.ports import Breakers, Circuits, Head, Log, Reserve
+from changeover.relay.ports.declarations import Declarations
+from changeover.relay.ports.health import StoreHealth, Traffic
+from changeover.relay.ports.lists import Lists
+from changeover.relay.ports.log import Breakers, Circuits, Head, Log, Reserve
+from changeover.relay.ports.queue import Claim, Queue, Workers
+from changeover.relay.ports.tables import Agents, Contexts, Lessons, Measures, Trials
+from changeover.relay.ports.tokens import Audit, Tokens
 from changeover.relay.projection.rows import Rows
-from changeover.relay.queue import Claim, Queue, Workers
 from changeover.relay.stream import Deltas
-from changeover.relay.tables import Agents, Contexts, Lessons, Measures, Trials
-from changeover.relay.tokens import Audit, Tokens
 from changeover.stores.memory.log import MemoryLog
 from changeover.team import Team
 from changeover.testing.effects import Effects

@@ -14,7 +14,8 @@ from changeover.ids import effect_key
 from changeover.messages import Reply
 from changeover.relay.events import ToolFinished
 from changeover.relay.perform.callbacks import called
-from changeover.relay.ports import Log, Model, Request, Toolkit, ToolOutcome, World
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Model, Request, Toolkit, ToolOutcome, World
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.testing.checkers import assert_valid_history
 from changeover.tools.run_context import RunContext

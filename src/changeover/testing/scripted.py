@@ -17,7 +17,7 @@ from changeover.copies import original
 from changeover.errors import ModelError
 from changeover.facts import Usage
 from changeover.messages import Call, Message, Reply
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.tools.tool import ToolDefinition
 

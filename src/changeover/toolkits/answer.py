@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from changeover.messages import File
-from changeover.relay.ports import ToolOutcome
+from changeover.relay.ports.world import ToolOutcome
 from changeover.toolkits.result_text import NOTHING, CallFailed, cut, text_of, words
 
 FILES = ("image/", "audio/", "video/", "application/pdf")

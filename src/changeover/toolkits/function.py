@@ -8,7 +8,7 @@ from typing import Any
 
 from changeover.agent.moves import UseTool
 from changeover.relay.perform.callbacks import in_thread
-from changeover.relay.ports import ToolOutcome
+from changeover.relay.ports.world import ToolOutcome
 from changeover.toolkits.function_schema import Schema, bare, compile_tool
 from changeover.toolkits.result_text import Unserialisable, cut, text_of
 from changeover.tools.command import BadCommand, Command, directive_of

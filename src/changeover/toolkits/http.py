@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.agent.moves import UseTool, misfit_words
-from changeover.relay.ports import ToolOutcome
+from changeover.relay.ports.world import ToolOutcome
 from changeover.toolkits.answer import outcome_of
 from changeover.toolkits.result_text import CallFailed, TemporaryFailure, words
 from changeover.tools.http_tool import BODILESS, ApiKey, Basic, Bearer, HttpTool, origin_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from changeover.agent.moves import UseTool, misfit_words
 from changeover.handoffs.structured_output import Form, form_of
 from changeover.messages import File
-from changeover.relay.ports import ToolOutcome
+from changeover.relay.ports.world import ToolOutcome
 from changeover.toolkits.result_text import CallFailed, TemporaryFailure, cut, text_of, words
 from changeover.toolkits.vault import Vault
 from changeover.tools.mcp_server import McpServer

@@ -12,7 +12,7 @@ from changeover.agent.moves import UseTool, misfit_words
 from changeover.errors import MisconfiguredError
 from changeover.messages import File
 from changeover.relay.perform.callbacks import in_thread
-from changeover.relay.ports import ToolOutcome
+from changeover.relay.ports.world import ToolOutcome
 from changeover.toolkits.result_text import CallFailed, cut
 from changeover.tools.run_context import RunContext
 from changeover.tools.skill import LOAD_SKILL, MANUAL, READ_SKILL_FILE, Skill, parse_manual

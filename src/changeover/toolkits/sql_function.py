@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from changeover.agent.moves import UseTool, misfit_words
 from changeover.relay.perform.callbacks import in_thread
-from changeover.relay.ports import ToolOutcome
+from changeover.relay.ports.world import ToolOutcome
 from changeover.toolkits.result_text import NOTHING, CallFailed, TemporaryFailure, cut
 from changeover.tools.run_context import RunContext
 from changeover.tools.secret import text_form

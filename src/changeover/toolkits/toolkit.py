@@ -15,7 +15,7 @@ from changeover.agent.moves import UseTool
 from changeover.errors import MisconfiguredError
 from changeover.messages import File, with_labels
 from changeover.relay.perform.callbacks import OutOfTime, within
-from changeover.relay.ports import ToolOutcome
+from changeover.relay.ports.world import ToolOutcome
 from changeover.toolkits.connections import Connections
 from changeover.toolkits.function import FunctionCallee
 from changeover.toolkits.http import HttpCallee

@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus, urlsplit
 
 from msgspec.structs import replace
 
-from changeover.relay.ports import ToolOutcome
+from changeover.relay.ports.world import ToolOutcome
 from changeover.toolkits.result_text import CallFailed
 from changeover.tools.secret import REFERENCE
 

@@ -20,7 +20,7 @@ from changeover.cli.terminal.transcript import Transcript
 from changeover.ids import effect_key
 from changeover.relay.events import Entry, RunCompleted, ToolFinished
 from changeover.relay.history import recorded
-from changeover.relay.ports import Log
+from changeover.relay.ports.log import Log
 from changeover.relay.stream import Recorded
 from changeover.stores.store import Store, open_log
 

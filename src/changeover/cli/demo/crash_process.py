@@ -19,7 +19,7 @@ from changeover.facts import ApprovalRequest
 from changeover.guards.approval import Approve
 from changeover.ids import effect_key
 from changeover.messages import Message, Reply, ToolResult
-from changeover.relay.ports import Model, Request, Toolkit, ToolOutcome, World
+from changeover.relay.ports.world import Model, Request, Toolkit, ToolOutcome, World
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.stores.store import Store
 from changeover.testing import ScriptedModel

@@ -12,7 +12,7 @@ from changeover.guards.approval import Approval, Approve, Decision, Edit
 from changeover.handoffs.answers import Rejected
 from changeover.handoffs.package import HandoffPackage
 from changeover.messages import Assistant, Message, Reply, User
-from changeover.relay.ports import Ask, Clock
+from changeover.relay.ports.world import Ask, Clock
 from changeover.stores.store import Store
 from changeover.team import Team
 from changeover.testing import calls, delegates, hands_off, says

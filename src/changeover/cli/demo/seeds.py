@@ -21,8 +21,9 @@ from changeover.handoffs.tokens import count, weight
 from changeover.ids import root_of
 from changeover.messages import Reply
 from changeover.models.offline import OfflineModel
-from changeover.relay.lists import ConversationRow
-from changeover.relay.ports import Log, Request
+from changeover.relay.ports.lists import ConversationRow
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Request
 from changeover.stores.store import Store
 from changeover.team import Team
 from changeover.testing import ScriptedModel, fails, hands_off

@@ -12,8 +12,8 @@ from changeover.cli.options import ALL_ROWS, OpenStore
 from changeover.cli.terminal.render import when
 from changeover.cli.terminal.run_report import NextCommands
 from changeover.ids import below
-from changeover.relay.lists import ConversationRow, HandoffRow
-from changeover.relay.queue import Queued
+from changeover.relay.ports.lists import ConversationRow, HandoffRow
+from changeover.relay.ports.queue import Queued
 
 MAX_ATTEMPTS = Roster({}, "").attempts
 OPEN = ("PENDING", "ACCEPTED", "WORKING")

@@ -20,7 +20,7 @@ from changeover.cli.terminal.render import json_time, print_hanging, when
 from changeover.errors import ChangeoverError
 from changeover.facts import State as HandoffState
 from changeover.facts import Ticket
-from changeover.relay.claims import End
+from changeover.relay.inputs.claims import End
 from changeover.relay.result import error_of, result_of
 from changeover.relay.state import State
 from changeover.worker import News, Worker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changeover.relay.engine import Engine, EngineSetup
+from changeover.relay.ports.engine import Engine, EngineSetup
 
 
 def open_engine(setup: EngineSetup) -> Engine:

@@ -9,9 +9,9 @@ from changeover.engines.clock import done_by
 from changeover.engines.local.conversation import Conversation, Ended
 from changeover.ids import offer_of
 from changeover.relay.commands import CancelChild, RunChild
-from changeover.relay.control import CancelRun
 from changeover.relay.events import ENGINE, CancelRequested, HandoffExpired, HandoffReturned
-from changeover.relay.requests import Say
+from changeover.relay.inputs.control import CancelRun
+from changeover.relay.inputs.requests import Say
 from changeover.relay.result import returned_of
 from changeover.relay.run import Outcome
 

@@ -19,7 +19,19 @@ from changeover.facts import Mode, Ticket
 from changeover.handoffs.answers import Accepted, Answer
 from changeover.handoffs.package import HandoffPackage
 from changeover.ids import claim_cause, claim_token, split_handoff
-from changeover.relay.claims import (
+from changeover.relay.commands import AskReceiver, AwaitClaim, Command
+from changeover.relay.decide.answers import question
+from changeover.relay.decide.delegates import run_child
+from changeover.relay.events import (
+    ENGINE,
+    Event,
+    HandoffAccepted,
+    HandoffExpired,
+    ResultJudged,
+    TicketLapsed,
+    TicketTaken,
+)
+from changeover.relay.inputs.claims import (
     ENDED,
     Accept,
     AnswerOffer,
@@ -34,21 +46,9 @@ from changeover.relay.claims import (
     refused,
     signed,
 )
-from changeover.relay.commands import AskReceiver, AwaitClaim, Command
-from changeover.relay.decide.answers import question
-from changeover.relay.decide.delegates import run_child
-from changeover.relay.events import (
-    ENGINE,
-    Event,
-    HandoffAccepted,
-    HandoffExpired,
-    ResultJudged,
-    TicketLapsed,
-    TicketTaken,
-)
 from changeover.relay.package import package_of
 from changeover.relay.perform.handoffs import judge_result
-from changeover.relay.queue import Claim, Take, Taken
+from changeover.relay.ports.queue import Claim, Take, Taken
 from changeover.relay.sanitize import text_of
 from changeover.relay.tickets import ticket_of
 from changeover.relay.turn import Delegated

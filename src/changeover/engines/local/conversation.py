@@ -19,7 +19,8 @@ from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunToo
 from changeover.relay.decide.decision import awaits
 from changeover.relay.events import Entry
 from changeover.relay.history import recorded
-from changeover.relay.ports import Log, Override
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Override
 from changeover.relay.result import error_of, result_of, waiting_result, whole_chain
 from changeover.relay.run import Outcome
 from changeover.relay.state import State

@@ -17,9 +17,10 @@ from changeover.ids import child_id
 from changeover.relay.decide.decision import begins_with
 from changeover.relay.editions import Editions
 from changeover.relay.events import Event
-from changeover.relay.ports import Log, World
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.tables import KeptAgent
+from changeover.relay.ports.world import World
 from changeover.relay.state import State
-from changeover.relay.tables import KeptAgent
 from changeover.relay.tickets import delegated
 from changeover.routing.experience import DEFAULT, Learned
 from changeover.routing.load import Load

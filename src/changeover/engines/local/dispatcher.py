@@ -35,13 +35,14 @@ from changeover.errors import (
 )
 from changeover.facts import RunResult
 from changeover.ids import input_cause, intent_cause, is_root
-from changeover.relay.claims import End
 from changeover.relay.commands import AwaitClaim, CallBack, CallModel, Command, RunChild
 from changeover.relay.decide.decision import awaits
 from changeover.relay.editions import Editions
 from changeover.relay.events import Event
-from changeover.relay.ports import Log, Observer
-from changeover.relay.requests import Input, Resume, Say
+from changeover.relay.inputs.claims import End
+from changeover.relay.inputs.requests import Input, Resume, Say
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.world import Observer
 from changeover.relay.result import typed
 from changeover.relay.state import State
 

@@ -13,16 +13,16 @@ from changeover.engines.local.stream import Reading
 from changeover.engines.placement import InProcess, Placement
 from changeover.facts import RunResult
 from changeover.handoffs.package import HandoffPackage
-from changeover.relay.claims import Accept, AnswerOffer, End, Finish, GiveBack
 from changeover.relay.commands import Effect
-from changeover.relay.control import Cancel, RollBack
 from changeover.relay.editions import Editions
-from changeover.relay.engine import EngineSetup
 from changeover.relay.events import Event
+from changeover.relay.inputs.claims import Accept, AnswerOffer, End, Finish, GiveBack
+from changeover.relay.inputs.control import Cancel, RollBack
+from changeover.relay.inputs.requests import Resume, Say
 from changeover.relay.perform.calls import perform
-from changeover.relay.ports import World
-from changeover.relay.queue import Taken
-from changeover.relay.requests import Resume, Say
+from changeover.relay.ports.engine import EngineSetup
+from changeover.relay.ports.queue import Taken
+from changeover.relay.ports.world import World
 from changeover.relay.stream import StreamItem
 
 P = ParamSpec("P")

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from changeover.engines.local.conversation import Conversation
 from changeover.facts import Ticket
-from changeover.relay.claims import End
 from changeover.relay.commands import AskReceiver, AwaitClaim, Command
-from changeover.relay.ports import Head
-from changeover.relay.queue import Claim, Taken
+from changeover.relay.inputs.claims import End
+from changeover.relay.ports.log import Head
+from changeover.relay.ports.queue import Claim, Taken
 from changeover.relay.state import State
 from changeover.relay.tickets import open_tickets, resting, ticket_of
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from changeover.errors import UNREADABLE, ClaimLost, EngineError
 from changeover.facts import Ticket
-from changeover.relay.claims import DeclineOffer, Lapse
-from changeover.relay.queue import Queued
+from changeover.relay.inputs.claims import DeclineOffer, Lapse
+from changeover.relay.ports.queue import Queued
 
 if TYPE_CHECKING:
     from changeover.engines.local.dispatcher import Dispatcher

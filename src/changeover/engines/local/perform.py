@@ -40,7 +40,7 @@ from changeover.relay.perform.approvals import misfit
 from changeover.relay.perform.callbacks import TROUBLE, let_go
 from changeover.relay.perform.calls import perform
 from changeover.relay.perform.handoffs import Answered, answered, ask
-from changeover.relay.ports import World
+from changeover.relay.ports.world import World
 
 if TYPE_CHECKING:
     from changeover.engines.local.dispatcher import Dispatcher

@@ -24,10 +24,8 @@ from changeover.errors import (
 from changeover.guards.guard import Tripped
 from changeover.ids import root_of
 from changeover.relay.budget import NOTHING, consumed, in_tree, reserve_of
-from changeover.relay.claims import End
 from changeover.relay.commands import Command
 from changeover.relay.decide.decision import NO_CIRCUITS, after_refusal, settle
-from changeover.relay.declarations import EditionMoved
 from changeover.relay.events import (
     ApprovalDecided,
     CancelRequested,
@@ -42,14 +40,17 @@ from changeover.relay.events import (
     TicketLapsed,
 )
 from changeover.relay.history import Witness, late_witness, records_of
-from changeover.relay.ports import Circuits, Head, Observer, Override
+from changeover.relay.inputs.claims import End
+from changeover.relay.inputs.requests import Append, Input, Later, Say, Settled, check_team
+from changeover.relay.ports.declarations import EditionMoved
+from changeover.relay.ports.log import Circuits, Head
+from changeover.relay.ports.queue import Claim
+from changeover.relay.ports.world import Observer, Override
 from changeover.relay.projection.changes import Reading, may_blame
 from changeover.relay.projection.circuits import circuits_of
 from changeover.relay.projection.happenings import Happenings
 from changeover.relay.projection.projection import Projection, rows_of
 from changeover.relay.projection.rows import Rows
-from changeover.relay.queue import Claim
-from changeover.relay.requests import Append, Input, Later, Say, Settled, check_team
 from changeover.relay.result import head_of, spent_in
 from changeover.relay.sanitize import event_of
 from changeover.relay.state import State

@@ -13,8 +13,8 @@ from changeover.facts import RunResult
 from changeover.ids import below, event_id
 from changeover.relay.events import RunCancelled, RunCompleted, RunFailed, RunResumed, RunStarted
 from changeover.relay.history import recorded
-from changeover.relay.ports import Log
-from changeover.relay.requests import RunRef
+from changeover.relay.inputs.requests import RunRef
+from changeover.relay.ports.log import Log
 from changeover.relay.stream import Delta, Deltas, Recorded, Replies, RunFinished, StreamItem
 
 Item = Recorded | Delta

@@ -10,10 +10,10 @@ from changeover.engines.local.conversation import Conversation
 from changeover.engines.local.holdings import Holdings
 from changeover.facts import ApprovalRequest, Ticket
 from changeover.ids import parent_of
-from changeover.relay.claims import End
 from changeover.relay.commands import AwaitApproval, AwaitClaim, CallBack, Command, RunChild
-from changeover.relay.control import Expire
 from changeover.relay.decide.decision import settle
+from changeover.relay.inputs.claims import End
+from changeover.relay.inputs.control import Expire
 from changeover.relay.run import Run
 from changeover.relay.state import State
 

@@ -11,7 +11,7 @@ from changeover.errors import ConversationNotFound
 from changeover.facts import HandoffRecord
 from changeover.handoffs.protocol import TRANSITIONS, Signal
 from changeover.ids import below
-from changeover.relay.control import Cancel, CancelRun, RollBack
+from changeover.relay.inputs.control import Cancel, CancelRun, RollBack
 from changeover.relay.state import State
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from changeover.errors import MisconfiguredError
-from changeover.relay.engine import Engine, EngineSetup
+from changeover.relay.ports.engine import Engine, EngineSetup
 from changeover.tools.secret import REFERENCE, reference_faults
 
 MOST = 900

@@ -13,7 +13,7 @@ from changeover.engines.temporal.legs import Legs
 from changeover.engines.temporal.worker import LAST, TemporalWorker
 from changeover.errors import MisconfiguredError
 from changeover.ids import DEFAULT_TEAM
-from changeover.relay.engine import EngineSetup
+from changeover.relay.ports.engine import EngineSetup
 
 
 class TemporalEngine(LocalEngine):

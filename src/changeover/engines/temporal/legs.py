@@ -15,8 +15,8 @@ from changeover.engines.temporal.connection import Connection
 from changeover.engines.temporal.shell import Call, Report
 from changeover.engines.temporal.shell import Leg as Asked
 from changeover.ids import parent_of, root_of
-from changeover.relay.claims import End
 from changeover.relay.commands import Command, RunChild
+from changeover.relay.inputs.claims import End
 from changeover.relay.result import head_of
 
 AGAIN, LONG = 10.0, 60.0

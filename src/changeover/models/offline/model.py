@@ -17,7 +17,7 @@ from changeover.copies import original
 from changeover.handoffs.context import select_variables
 from changeover.messages import Assistant, Call, Message, Note, Reply, ToolResult, User
 from changeover.models.offline.arguments import Known, fill, stems
-from changeover.relay.ports import Request
+from changeover.relay.ports.world import Request
 from changeover.relay.stream import TextDelta, ThinkingDelta
 from changeover.routing.match import rank, shared
 from changeover.tools.run_context import RunContext

@@ -22,7 +22,6 @@ from changeover.relay.decide import answers, delegates, fallback, rollback, rule
 from changeover.relay.decide.limits import fail, overdue
 from changeover.relay.decide.turn import act
 from changeover.relay.decide.variants import record_first
-from changeover.relay.declarations import EditionMoved
 from changeover.relay.events import (
     ApprovalRequested,
     CircuitFound,
@@ -41,6 +40,7 @@ from changeover.relay.events import (
     UserSpoke,
 )
 from changeover.relay.fold.handoffs import sender_of
+from changeover.relay.ports.declarations import EditionMoved
 from changeover.relay.run import TURNING, Acting, Awaiting, Broken, Phase, Replied, Run, Stopping, Thinking
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import Asked, Begun, Declined, Delegated, Directed, Fresh, Offered, OpenCall, Turn

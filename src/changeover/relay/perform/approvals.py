@@ -23,7 +23,7 @@ from changeover.handoffs.json_value import json_copy
 from changeover.relay.commands import SeekApproval
 from changeover.relay.events import ApprovalRequested, ApprovalWaived, CallRefused, Event
 from changeover.relay.perform.callbacks import TROUBLE, called, let_go
-from changeover.relay.ports import World
+from changeover.relay.ports.world import World
 from changeover.tools.run_context import RunContext
 
 logger = logging.getLogger("changeover.approvals")

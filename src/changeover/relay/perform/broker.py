@@ -10,7 +10,7 @@ from changeover.relay.commands import FindReceiver
 from changeover.relay.events import ReceiverChosen
 from changeover.relay.perform.callbacks import TROUBLE, let_go, words_of
 from changeover.relay.perform.judge import JUDGE_TIMEOUT, consult
-from changeover.relay.ports import Directory, World
+from changeover.relay.ports.world import Directory, World
 from changeover.routing.broker import Found, NoMatch, Recommendation, Undecided, decided, find_for_task, recommend
 from changeover.routing.experience import Learned
 from changeover.routing.judge import judge_prompt

@@ -48,7 +48,7 @@ from changeover.relay.perform.context import fetch_context, pack_context
 from changeover.relay.perform.handoffs import call_back, judge_result
 from changeover.relay.perform.judge import judge_task
 from changeover.relay.perform.request import declared_for, request_of, written
-from changeover.relay.ports import Emit, Intend, Model, Request, World
+from changeover.relay.ports.world import Emit, Intend, Model, Request, World
 from changeover.relay.result import typed_returns
 from changeover.relay.sanitize import reply_of, text_of
 from changeover.tools.command import Command, Directive, directive_of

@@ -23,7 +23,7 @@ from changeover.relay.commands import FetchContext, PackContext
 from changeover.relay.events import CallRefused, ContextPacked, ToolFinished
 from changeover.relay.perform.callbacks import TROUBLE, called, in_thread, let_go, within, words_of
 from changeover.relay.perform.judge import consult
-from changeover.relay.ports import World
+from changeover.relay.ports.world import World
 from changeover.relay.sanitize import text_of
 from changeover.routing.match import rank
 from changeover.tools.tool import ToolDefinition

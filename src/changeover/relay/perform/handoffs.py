@@ -20,7 +20,7 @@ from changeover.relay.events import (
 )
 from changeover.relay.package import package_of
 from changeover.relay.perform.callbacks import TROUBLE, called, in_thread, let_go, words_of
-from changeover.relay.ports import World
+from changeover.relay.ports.world import World
 from changeover.relay.sanitize import event_of, text_of
 
 logger = logging.getLogger("changeover.handoffs")

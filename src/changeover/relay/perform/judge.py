@@ -11,7 +11,7 @@ from changeover.messages import Reply, User
 from changeover.relay.commands import JudgeTask
 from changeover.relay.events import TierChosen
 from changeover.relay.perform.callbacks import TROUBLE, let_go, within, words_of
-from changeover.relay.ports import Model, Request, World
+from changeover.relay.ports.world import Model, Request, World
 from changeover.relay.sanitize import reply_of
 
 HELPER = "helper"

@@ -15,7 +15,7 @@ from changeover.handoffs.context import briefed
 from changeover.relay.commands import CallModel
 from changeover.relay.perform.broker import described
 from changeover.relay.perform.context import DEFINITION
-from changeover.relay.ports import Model, Request, World
+from changeover.relay.ports.world import Model, Request, World
 from changeover.tools.run_context import RunContext
 from changeover.tools.tool import ToolDefinition
 

@@ -8,8 +8,8 @@ import msgspec
 
 from changeover.errors import ClaimLost, EngineError, Exhausted
 from changeover.faults import LimitName
-from changeover.relay.ports import Head, Reserve
-from changeover.relay.queue import Claim
+from changeover.relay.ports.log import Head, Reserve
+from changeover.relay.ports.queue import Claim
 
 
 class Tally(NamedTuple):

@@ -8,7 +8,7 @@ from changeover.agent.roster import Roster, Seat
 from changeover.facts import State as HandoffState
 from changeover.guards.breaker import CircuitBreaker, Ended
 from changeover.ids import handoff_id
-from changeover.relay.ports import Circuits
+from changeover.relay.ports.log import Circuits
 from changeover.relay.projection.changes import Change
 
 

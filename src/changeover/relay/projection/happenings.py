@@ -25,7 +25,7 @@ from changeover.relay.events import (
 )
 from changeover.relay.fold.approvals import request_of
 from changeover.relay.history import agent_after
-from changeover.relay.ports import Circuits
+from changeover.relay.ports.log import Circuits
 from changeover.relay.sanitize import whole
 from changeover.relay.state import State
 

@@ -17,7 +17,7 @@ from changeover.relay.sanitize import text_of, whole
 
 if TYPE_CHECKING:
     from changeover.bus.delivery import Publication
-    from changeover.relay.ports import Spending
+    from changeover.relay.ports.log import Spending
 
 Kind = Literal[
     "user_message",

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import Roster, Seat
 from changeover.errors import UnknownAgentError
-from changeover.relay.tables import KeptAgent
+from changeover.relay.ports.tables import KeptAgent
 from changeover.routing.profile import Profile
 from changeover.server.access import Caller
 from changeover.server.problems import Problem

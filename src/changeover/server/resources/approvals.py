@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from changeover.guards.approval import Decision
 from changeover.ids import conversation_of
-from changeover.relay.lists import ApprovalRow
+from changeover.relay.ports.lists import ApprovalRow
 from changeover.server.access import OWNER, Caller
 from changeover.server.problems import Problem
 from changeover.server.resource import Filter, Id, Part, Resource, Served, Who, listed, seen

@@ -21,9 +21,9 @@ from changeover.observe.drawing.chain import chain_of
 from changeover.observe.drawing.course import Course, course_of
 from changeover.observe.drawing.lanes import Drawing, drawing_of
 from changeover.relay.context_flow import ValueFlow
-from changeover.relay.lists import ConversationRow, MessageRow, TaskRow
+from changeover.relay.inputs.requests import Resume, Say
+from changeover.relay.ports.lists import ConversationRow, MessageRow, TaskRow
 from changeover.relay.prompt import Prompt
-from changeover.relay.requests import Resume, Say
 from changeover.server.live import Live
 from changeover.server.problems import Problem
 from changeover.server.resource import (

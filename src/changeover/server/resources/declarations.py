@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Header, Query
 from msgspec import Struct
 
-from changeover.relay.declarations import Declaration, Edit, Kind, Standing
+from changeover.relay.ports.declarations import Declaration, Edit, Kind, Standing
 from changeover.server.access import Caller
 from changeover.server.problems import Problem
 from changeover.server.resource import Id, Resource, Served, Some, Who, audited

@@ -14,8 +14,8 @@ from changeover.documents.handoff_document import WAYS
 from changeover.documents.tool_document import TYPES
 from changeover.documents.yaml_value import DocumentError
 from changeover.errors import MisconfiguredError
-from changeover.relay.declarations import Declaration, Edit, Kind, after, edited
-from changeover.relay.ports import World
+from changeover.relay.ports.declarations import Declaration, Edit, Kind, after, edited
+from changeover.relay.ports.world import World
 from changeover.server.problems import Problem
 from changeover.server.resource import Id, Resource, Served, Who, audited
 from changeover.server.resources.prompts import NextPrompt, SentTool, has_model, prompt_of, sent

@@ -13,9 +13,9 @@ from fastapi.responses import Response, StreamingResponse
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from changeover.relay.health import StoreHealth
-from changeover.relay.lists import ConversationRow
-from changeover.relay.tokens import Audited
+from changeover.relay.ports.health import StoreHealth
+from changeover.relay.ports.lists import ConversationRow
+from changeover.relay.ports.tokens import Audited
 from changeover.server.resource import Resource, Served, Who, audited
 from changeover.server.resources.conversations import Export
 from changeover.server.settings import Settings

@@ -12,7 +12,7 @@ from changeover.facts import State as HandoffState
 from changeover.handoffs.package import HandoffPackage
 from changeover.ids import split_handoff
 from changeover.inputs import package_of
-from changeover.relay.lists import HandoffRow
+from changeover.relay.ports.lists import HandoffRow
 from changeover.server.access import Caller
 from changeover.server.resource import (
     Filter,

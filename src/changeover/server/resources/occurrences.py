@@ -10,8 +10,8 @@ from msgspec import Struct
 from changeover.ids import root_of
 from changeover.observe.metrics import window_of
 from changeover.observe.sums import ENDINGS, ending_of
-from changeover.relay.lists import ConversationRow, HandoffRow
-from changeover.relay.tables import Course, Occurrence, OccurrenceKind
+from changeover.relay.ports.lists import ConversationRow, HandoffRow
+from changeover.relay.ports.tables import Course, Occurrence, OccurrenceKind
 from changeover.server.access import Caller
 from changeover.server.problems import Problem
 from changeover.server.resource import Resource, Served, Who

@@ -13,9 +13,9 @@ from changeover.handoffs.tokens import count
 from changeover.ids import split_task
 from changeover.messages import Assistant, Message, Note, ToolResult, User, View
 from changeover.relay.commands import CallModel
-from changeover.relay.lists import HandoffRow
 from changeover.relay.perform.request import declared_for, request_of, written
-from changeover.relay.ports import World
+from changeover.relay.ports.lists import HandoffRow
+from changeover.relay.ports.world import World
 from changeover.relay.state import State, context_of
 from changeover.server.access import Caller
 from changeover.server.problems import Problem

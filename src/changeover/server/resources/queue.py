@@ -8,8 +8,8 @@ from changeover.agent.roster import Roster
 from changeover.ids import worker_of
 from changeover.observe.backlog import Backlog, Standing, WorkerStatus, backlog, reason_of, served_by, standing_of
 from changeover.observe.backlog import statuses as worker_statuses
-from changeover.relay.lists import ConversationRow, HandoffRow
-from changeover.relay.queue import Queued
+from changeover.relay.ports.lists import ConversationRow, HandoffRow
+from changeover.relay.ports.queue import Queued
 from changeover.server.resource import Resource, Served, Who, visible
 from changeover.server.resources.tickets import sees
 from changeover.server.wire import Json

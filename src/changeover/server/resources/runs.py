@@ -15,8 +15,8 @@ from changeover.errors import ChangeoverError, ConversationNotFound
 from changeover.facts import ApprovalRequest, HandoffRecord, HandoffResult, Ledger, RunResult, Ticket, Usage
 from changeover.facts import State as HandoffState
 from changeover.ids import run_id, split_run
-from changeover.relay.lists import RunRow
-from changeover.relay.requests import Resume, Say
+from changeover.relay.inputs.requests import Resume, Say
+from changeover.relay.ports.lists import RunRow
 from changeover.relay.result import error_of, result_of, waiting_result
 from changeover.relay.state import State
 from changeover.server.problems import Problem

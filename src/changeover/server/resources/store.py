@@ -15,9 +15,9 @@ from changeover.facts import HandoffRecord
 from changeover.guards.approval import Decision
 from changeover.ids import worker_of
 from changeover.relay.context_flow import ValueFlow
-from changeover.relay.lists import ConversationRow
-from changeover.relay.queue import Queued
-from changeover.relay.tokens import Audited
+from changeover.relay.ports.lists import ConversationRow
+from changeover.relay.ports.queue import Queued
+from changeover.relay.ports.tokens import Audited
 from changeover.server.access import Caller, Role
 from changeover.server.problems import Problem
 from changeover.server.resource import Resource, Served, Who, audited

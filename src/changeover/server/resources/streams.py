@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from changeover.errors import ChangeoverError
-from changeover.relay.requests import Resume, Say
+from changeover.relay.inputs.requests import Resume, Say
 from changeover.relay.stream import Recorded, RunFinished, TextDelta, ThinkingDelta
 from changeover.server.live import Frame, Live, Outbox, delta_frame, event_frame, notice
 from changeover.server.resources.runs import outcome_of

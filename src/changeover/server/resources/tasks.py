@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from changeover.ids import split_task
-from changeover.relay.lists import MessageRow, TaskRow
+from changeover.relay.ports.lists import MessageRow, TaskRow
 from changeover.server.access import Caller
 from changeover.server.problems import Problem
 from changeover.server.resource import Filter, Id, Part, Resource, Served, Who, listed, seen

@@ -11,8 +11,8 @@ from changeover.errors import HandoffNotFound
 from changeover.facts import Ticket, TicketStatus
 from changeover.handoffs.package import HandoffPackage
 from changeover.ids import split_handoff, worker_of
-from changeover.relay.lists import ConversationRow
-from changeover.relay.queue import Queued, SeenWorker
+from changeover.relay.ports.lists import ConversationRow
+from changeover.relay.ports.queue import Queued, SeenWorker
 from changeover.server.access import Caller
 from changeover.server.problems import Problem
 from changeover.server.resource import Filter, Id, Key, Resource, Served, Some, Who, audited, seen

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from changeover.relay.tokens import Audited, NewToken, Token
+from changeover.relay.ports.tokens import Audited, NewToken, Token
 from changeover.server.problems import Problem
 from changeover.server.resource import Filter, Id, Part, Resource, Served, Some, Who
 from changeover.server.wire import Json, Page, body

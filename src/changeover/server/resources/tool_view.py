@@ -13,7 +13,7 @@ from changeover.agent.moves import DECLARED, Move, TransferToAny, UseTool
 from changeover.agent.roster import Seat
 from changeover.documents.agent_document import tool_name
 from changeover.documents.tool_document import CLASSES
-from changeover.relay.declarations import Declaration, Standing
+from changeover.relay.ports.declarations import Declaration, Standing
 from changeover.server.resources.drafts import sent_tools
 from changeover.server.resources.prompts import SentTool
 from changeover.team import Team

@@ -12,7 +12,7 @@ from msgspec import Struct
 from changeover.agent.handoff import Delegate, Handoff
 from changeover.documents.agent_document import ABSENT
 from changeover.documents.tool_modules import ToolModules
-from changeover.relay.ports import Toolkit
+from changeover.relay.ports.world import Toolkit
 from changeover.server.access import Caller
 from changeover.server.problems import Problem
 from changeover.server.resource import Id, Resource, Served, Who, audited

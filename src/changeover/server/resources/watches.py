@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from changeover.errors import EngineError
 from changeover.observe.metrics import AgentMetrics
-from changeover.relay.lists import ApprovalRow, ConversationRow, TaskRow
+from changeover.relay.ports.lists import ApprovalRow, ConversationRow, TaskRow
 from changeover.server.access import Caller
 from changeover.server.live import Frame, Outbox
 from changeover.server.resource import visible

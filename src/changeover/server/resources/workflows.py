@@ -18,8 +18,8 @@ from changeover.inputs import conversation_id, started
 from changeover.observe.drawing.workflow_map import WorkflowMap, input_names, workflow_map
 from changeover.observe.metrics import window_of
 from changeover.observe.step_metrics import step_metrics
-from changeover.relay.lists import ApprovalRow
-from changeover.relay.requests import Resume, Say
+from changeover.relay.inputs.requests import Resume, Say
+from changeover.relay.ports.lists import ApprovalRow
 from changeover.relay.result import error_of, result_of
 from changeover.relay.run import Run
 from changeover.relay.state import State

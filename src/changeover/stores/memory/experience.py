@@ -11,9 +11,9 @@ from msgspec import Struct, field
 from changeover.facts import State as HandoffState
 from changeover.ids import child_id, handoff_id
 from changeover.relay.events import Entry, HandoffOffered
+from changeover.relay.ports.tables import MOST, Lesson, Unlearned
 from changeover.relay.projection.changes import Change, Reading
 from changeover.relay.state import State
-from changeover.relay.tables import MOST, Lesson, Unlearned
 from changeover.routing.experience import Outcome
 from changeover.stores.memory.table import MemoryTable
 from changeover.stores.tables import RESETS

@@ -13,13 +13,13 @@ from typing import NamedTuple
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from changeover.relay.events import Entry
-from changeover.relay.ports import Spending
+from changeover.relay.ports.log import Spending
+from changeover.relay.ports.tables import Tried
 from changeover.relay.projection.admission import UNSPENT, Tally
 from changeover.relay.projection.projection import rows_of
 from changeover.relay.projection.rows import Rows, opening_of
 from changeover.relay.result import head_of
 from changeover.relay.state import State
-from changeover.relay.tables import Tried
 from changeover.stores.sql import schema
 from changeover.stores.sql.compiler import Compiler
 from changeover.stores.sql.database import Call, Row, Write

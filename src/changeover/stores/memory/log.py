@@ -15,12 +15,12 @@ from changeover.errors import Conflict, ConversationNotFound, UnderWay
 from changeover.facts import ApprovalRequest
 from changeover.ids import below
 from changeover.relay.events import Entry
-from changeover.relay.health import StoreHealth, Traffic
-from changeover.relay.ports import Circuits, Head, Reserve, Spending
+from changeover.relay.ports.health import StoreHealth, Traffic
+from changeover.relay.ports.log import Circuits, Head, Reserve, Spending
+from changeover.relay.ports.queue import Claim
+from changeover.relay.ports.tables import Measures
 from changeover.relay.projection.admission import CLAIMABLE, UNFINISHED, UNSPENT, Tally, about_tickets, forgotten
 from changeover.relay.projection.approvals import PendingApprovals
-from changeover.relay.queue import Claim
-from changeover.relay.tables import Measures
 from changeover.stores.breakers import MemoryBreakers
 from changeover.stores.declarations import MemoryDeclarations, StoredDeclarations
 from changeover.stores.deltas import LocalDeltas

@@ -29,7 +29,7 @@ from changeover.bus.delivery import (
 from changeover.bus.event import BusEvent
 from changeover.errors import KeyConflict
 from changeover.ids import bus_topic
-from changeover.relay.health import Traffic
+from changeover.relay.ports.health import Traffic
 from changeover.stores.feed import Listeners
 
 Lane = tuple[str, str, str]

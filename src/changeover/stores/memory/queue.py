@@ -12,10 +12,10 @@ from math import inf
 from msgspec.structs import replace
 
 from changeover.facts import Ticket
-from changeover.relay.health import Traffic
-from changeover.relay.ports import Head
+from changeover.relay.ports.health import Traffic
+from changeover.relay.ports.log import Head
+from changeover.relay.ports.queue import SPACING, Bell, Claim, Queued, Take, Taken
 from changeover.relay.projection.admission import lost
-from changeover.relay.queue import SPACING, Bell, Claim, Queued, Take, Taken
 from changeover.stores.feed import Listeners
 
 Order = tuple[int, float, float, str]

@@ -8,7 +8,7 @@ from math import fsum
 from typing import NamedTuple
 
 from changeover.relay.events import Entry, VariantChosen
-from changeover.relay.ports import Spending
+from changeover.relay.ports.log import Spending
 from changeover.relay.state import State
 from changeover.routing.statistics import Measured
 from changeover.stores.tables import MeasureRow

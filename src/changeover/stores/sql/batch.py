@@ -9,7 +9,7 @@ from typing import Any
 from changeover.bus.delivery import Publication
 from changeover.errors import ChangeoverError, Conflict, ConversationNotFound, LeaseLost, Owned
 from changeover.ids import bus_topic
-from changeover.relay.declarations import EditionMoved
+from changeover.relay.ports.declarations import EditionMoved
 from changeover.relay.projection.admission import ENDED, UNSPENT, Tally
 from changeover.relay.projection.rows import Rows, opening_of
 from changeover.stores.sql.breakers import LockedBoard

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec.structs import asdict
 
 from changeover.faults import Circuit
-from changeover.relay.ports import Circuits
+from changeover.relay.ports.log import Circuits
 from changeover.stores.breakers import Board
 from changeover.stores.sql.compiler import Compiler
 from changeover.stores.sql.database import Round, Row, Session, Write

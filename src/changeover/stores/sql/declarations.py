@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from changeover.relay.declarations import Declaration, Kind, encoded
+from changeover.relay.ports.declarations import Declaration, Kind, encoded
 from changeover.stores.sql.compiler import ZERO, Compiler, bind, now
 from changeover.stores.sql.database import Call, Row, Session
 from changeover.stores.sql.jobs import OpenStore, SideJob

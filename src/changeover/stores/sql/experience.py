@@ -7,7 +7,7 @@ from math import inf
 import sqlalchemy as sa
 
 from changeover.facts import State as HandoffState
-from changeover.relay.tables import MOST, Lesson, Unlearned
+from changeover.relay.ports.tables import MOST, Lesson, Unlearned
 from changeover.routing.experience import Outcome
 from changeover.stores.sql.compiler import ZERO, Compiler, bind
 from changeover.stores.sql.database import Row

@@ -7,7 +7,7 @@ from time import perf_counter
 
 import sqlalchemy as sa
 
-from changeover.relay.health import LiveProcess, StoreHealth
+from changeover.relay.ports.health import LiveProcess, StoreHealth
 from changeover.stores.sql.compiler import ZERO, Compiler, now
 from changeover.stores.sql.database import Call, Row
 from changeover.stores.sql.schema import VERSION, conversations, processes

@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 
 from changeover.errors import StoreClosed, StoreUnavailable
 from changeover.relay.events import Entry
-from changeover.relay.ports import Circuits, Head, Reserve
+from changeover.relay.ports.log import Circuits, Head, Reserve
+from changeover.relay.ports.queue import Claim
 from changeover.relay.projection.admission import about_tickets
 from changeover.relay.projection.rows import Rows
-from changeover.relay.queue import Claim
 from changeover.stores.codec import encode
 from changeover.stores.sql.database import Call, Database, Row, Session
 from changeover.stores.sql.reader import Reader

@@ -12,7 +12,7 @@ from changeover.facts import HandoffRecord
 from changeover.ids import below, split_run, split_task
 from changeover.relay.context_flow import ValueFlow, context_flow
 from changeover.relay.events import Entry
-from changeover.relay.lists import (
+from changeover.relay.ports.lists import (
     EVERYTHING,
     PAGE,
     MessageRow,
@@ -25,13 +25,13 @@ from changeover.relay.lists import (
     check_filters,
     order_of,
 )
+from changeover.relay.ports.tables import Tried
 from changeover.relay.result import handoffs_in
 from changeover.relay.sanitize import text_of
-from changeover.relay.tables import Tried
 from changeover.stores.codec import check_order, entry_of
 from changeover.stores.sql.database import Call, Row
-from changeover.stores.sql.listing import Listing, page
 from changeover.stores.sql.measures import SqlMeasures
+from changeover.stores.sql.page_query import Listing, page
 from changeover.stores.sql.statements import statements
 from changeover.stores.sql.trials import TrialReader
 

@@ -12,11 +12,11 @@ import msgspec
 from changeover.errors import StoreUnavailable
 from changeover.facts import ApprovalRequest
 from changeover.relay.events import Entry
-from changeover.relay.health import StoreHealth, Traffic
-from changeover.relay.ports import Circuits, Head, Reserve
+from changeover.relay.ports.health import StoreHealth, Traffic
+from changeover.relay.ports.log import Circuits, Head, Reserve
+from changeover.relay.ports.queue import Claim
 from changeover.relay.projection.admission import forgotten
 from changeover.relay.projection.rows import Rows
-from changeover.relay.queue import Claim
 from changeover.stores.codec import entry_of, log_of
 from changeover.stores.declarations import StoredDeclarations
 from changeover.stores.deltas import LocalDeltas

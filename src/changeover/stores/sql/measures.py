@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from changeover.relay.tables import (
+from changeover.relay.ports.tables import (
     Course,
     Depth,
     Expenses,

@@ -26,7 +26,7 @@ from changeover.bus.delivery import (
 from changeover.bus.event import BusEvent
 from changeover.errors import KeyConflict
 from changeover.ids import bus_topic
-from changeover.relay.health import Traffic
+from changeover.relay.ports.health import Traffic
 from changeover.stores.sql.compiler import Statement
 from changeover.stores.sql.database import Call, Round, Row, Session, Write
 from changeover.stores.sql.jobs import OpenStore, SideJob

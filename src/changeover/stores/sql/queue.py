@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from changeover.ids import queue_topic
-from changeover.relay.health import Traffic
-from changeover.relay.queue import Bell, Claim, Queued, Take, Taken
+from changeover.relay.ports.health import Traffic
+from changeover.relay.ports.queue import Bell, Claim, Queued, Take, Taken
 from changeover.stores.sql.database import Round, Row, Session
 from changeover.stores.sql.jobs import OpenStore, SideJob
 from changeover.stores.sql.tickets import QueueStatements, order_of, queued_of, taken_of, urgency

@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-from changeover.relay.declarations import KINDS, STANDINGS, TOOL_TYPES
+from changeover.relay.ports.declarations import KINDS, STANDINGS, TOOL_TYPES
 from changeover.stores.sql.columns import (
     added_column,
     declared,

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from changeover.errors import ClaimLost
 from changeover.facts import Ticket
 from changeover.ids import queue_topic
-from changeover.relay.ports import Head
+from changeover.relay.ports.log import Head
+from changeover.relay.ports.queue import SPACING, Claim, Queued, Taken
 from changeover.relay.projection.admission import lost
-from changeover.relay.queue import SPACING, Claim, Queued, Taken
 from changeover.stores.sql.compiler import ONE, ZERO, Compiler, bind, now, of_team
 from changeover.stores.sql.database import Round, Row, Write
 from changeover.stores.sql.jobs import Job

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from changeover.errors import LeaseLost, MisconfiguredError, StoreUnavailable
-from changeover.relay.health import Traffic
+from changeover.relay.ports.health import Traffic
 from changeover.stores.feed import Feed
 from changeover.stores.sql.batch import Batch
 from changeover.stores.sql.database import TRIES, Database, Session, Trouble, connect_again

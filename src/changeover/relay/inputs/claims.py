@@ -37,11 +37,11 @@ from changeover.relay.events import (
     ResultJudged,
     TicketLapsed,
 )
+from changeover.relay.inputs.requests import Append, Once, Say, Settled
 from changeover.relay.package import continued, task_of
 from changeover.relay.perform.handoffs import Answered, answered
-from changeover.relay.ports import World
-from changeover.relay.queue import Claim, Taken
-from changeover.relay.requests import Append, Once, Say, Settled
+from changeover.relay.ports.queue import Claim, Taken
+from changeover.relay.ports.world import World
 from changeover.relay.result import handoff_in, handoffs_of
 from changeover.relay.run import Run, Thinking, declared_by
 from changeover.relay.state import State

@@ -1,4 +1,4 @@
-"""Listing: the query of one page of a list, whose filters and order go by an index."""
+"""The query of one page of a list, whose filters and order go by an index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from changeover.relay.lists import (
+from changeover.relay.ports.lists import (
     ApprovalRow,
     ConversationRow,
     HandoffRow,
@@ -18,7 +18,7 @@ from changeover.relay.lists import (
     RunRow,
     TaskRow,
 )
-from changeover.relay.tokens import Audited
+from changeover.relay.ports.tokens import Audited
 from changeover.stores.sql import schema
 from changeover.stores.sql.compiler import ONE, ZERO, Compiler, Statement, bind
 from changeover.stores.sql.statements import RUNNING, left

@@ -17,8 +17,8 @@ from changeover.handoffs.package import HandoffPackage, fingerprint
 from changeover.ids import input_cause, key_cause
 from changeover.relay.decide.decision import first_agent
 from changeover.relay.events import Entry, Event, RunResumed, Started, UserSpoke
-from changeover.relay.ports import Override, World
-from changeover.relay.queue import Claim
+from changeover.relay.ports.queue import Claim
+from changeover.relay.ports.world import Override, World
 from changeover.relay.state import State
 
 T_co = TypeVar("T_co", covariant=True)

@@ -26,9 +26,9 @@ from changeover.relay.events import (
 )
 from changeover.relay.fold.approvals import pending_request
 from changeover.relay.fold.rollback import is_back, under_way
+from changeover.relay.inputs.requests import Append, Later, Once, Settled, signed_opening
 from changeover.relay.perform.approvals import misfit
-from changeover.relay.ports import World
-from changeover.relay.requests import Append, Later, Once, Settled, signed_opening
+from changeover.relay.ports.world import World
 from changeover.relay.result import handoff_in
 from changeover.relay.run import Stopping
 from changeover.relay.state import State

@@ -14,8 +14,8 @@ from changeover.errors import MisconfiguredError
 from changeover.facts import HandoffRecord
 from changeover.relay.context_flow import ValueFlow
 from changeover.relay.events import Entry
-from changeover.relay.tables import Measures, Tried
-from changeover.relay.tokens import Audited
+from changeover.relay.ports.tables import Measures, Tried
+from changeover.relay.ports.tokens import Audited
 
 
 class ConversationRow(Struct, frozen=True, kw_only=True):

@@ -9,14 +9,15 @@ from msgspec import Struct
 
 from changeover.facts import RunResult
 from changeover.handoffs.package import HandoffPackage
-from changeover.relay.claims import Accept, End, GiveBack
 from changeover.relay.commands import Effect
-from changeover.relay.control import Cancel
 from changeover.relay.editions import Editions
 from changeover.relay.events import Event
-from changeover.relay.ports import Log, Observer, World
-from changeover.relay.queue import Taken
-from changeover.relay.requests import Input, Resume, Say
+from changeover.relay.inputs.claims import Accept, End, GiveBack
+from changeover.relay.inputs.control import Cancel
+from changeover.relay.inputs.requests import Input, Resume, Say
+from changeover.relay.ports.log import Log
+from changeover.relay.ports.queue import Taken
+from changeover.relay.ports.world import Observer, World
 from changeover.relay.stream import StreamItem
 
 T = TypeVar("T")
