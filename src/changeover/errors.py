@@ -43,7 +43,7 @@ class UnknownAgentError(MisconfiguredError):
 
 
 class ProtocolError(ChangeoverError):
-    """The base class of errors that say that the protocol of handoffs does not allow what was asked."""
+    """The base class of errors about requests that the protocol of handoffs or an earlier request does not allow."""
 
 
 class IllegalTransition(ProtocolError):
@@ -56,7 +56,7 @@ class IllegalTransition(ProtocolError):
 
 
 class HandoffError(ChangeoverError):
-    """The base class of errors that say that a handoff could not be made, or gave no usable result."""
+    """The base class of errors about handoffs that could not be made or gave no usable result."""
 
 
 class HandoffTargetNotFoundError(HandoffError):
@@ -80,7 +80,7 @@ class HandoffRefusedError(HandoffError):
 
 
 class DeadlockDetected(HandoffRefusedError):
-    """A task goes round: what `agent` hands over was handed over before, and nothing happened since.
+    """A task goes in a circle: `agent` repeats an earlier handoff, and there was no progress since.
 
     `cycle` holds the ids of the agents in the order in which they had the task.
     """

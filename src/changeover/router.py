@@ -92,7 +92,7 @@ class Router:
         await self._engine.world()
 
     async def _found(self, wish: Wish) -> Recommendation | None:
-        # A random id and not the task: among equals, it is not always the same agent.
+        # A random id, not the task: it decides among equals, so the same agent is not chosen every time.
         chosen = await self._engine.perform(FindReceiver(f"{uuid4().hex}@", 0, "", "", wish))
         if not isinstance(chosen, ReceiverChosen) or not chosen.receiver:
             return None

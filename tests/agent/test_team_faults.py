@@ -344,7 +344,7 @@ def test_an_engine_that_is_no_function_is_a_fault():
     ("option", "said"),
     [
         ({"hooks": [print]}, "give a dict of events to functions, such as {'agent_handoff': print}"),
-        ({"routing": "words"}, "routing='words' is no routing; give Routing(…)"),
+        ({"routing": "words"}, "routing='words' is not a Routing(…)"),
         ({"store": Path("desk.db")}, "give an address, such as 'sqlite:///desk.db', or a Store(…)"),
         ({"store": ["sqlite:///desk.db"]}, "give an address"),
     ],
