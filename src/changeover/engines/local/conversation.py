@@ -141,6 +141,12 @@ class Conversation:
         return bool(self.flight) and not self.asleep
 
     @property
+    def performs(self) -> bool:
+        """True if commands are in flight, and not only tools whose outcomes are recorded although another process has
+        taken the conversation over."""
+        return bool(self.flight) and (self.owned or not all(map(is_recorded_late, self.commands)))
+
+    @property
     def commands(self) -> list[Command]:
         """The commands in flight."""
         return [command for _, command in self.flight.values()]

@@ -289,14 +289,22 @@ class Dispatcher:
             return await self.log.find(live.state.id, command.id) is None
         live.stale = True
         await asyncio.sleep(self.patience / 10)
-        epoch = self.recorder.epoch
         try:
-            if self.elsewhere(live.state.id) or not await self.log.claim(live.state.id):
-                return False
+            return await self._claims(live)
         except (Owned, LeaseLost):
             return False
-        live.epoch, live.owned = epoch, True
-        return True
+
+    async def _claims(self, live: Conversation) -> bool:
+        """Own a conversation; False if another process does. The caller holds the lock."""
+        id, epoch = live.state.id, self.recorder.epoch
+        if self.elsewhere(id):
+            return False
+        live.owned = await self.log.claim(id)
+        if live.owned:
+            live.epoch = epoch
+        else:  # after this process lost its lease: the other one performs these commands again
+            live.drop(lambda command: not is_recorded_late(command))
+        return live.owned
 
     async def go_on(self, live: Conversation, called: bool = False) -> None:
         """Perform what is outstanding, or follow the process that does, and call it if `called`. The caller holds the
@@ -310,10 +318,8 @@ class Dispatcher:
                 live.halted = False
                 return
             try:
-                epoch = self.recorder.epoch
-                if self.elsewhere(state.id) or not await self.log.claim(state.id):
+                if not await self._claims(live):
                     break
-                live.epoch, live.owned = epoch, True
                 if await self.log.read(state.id, state.position):
                     live.stale = True  # the last owner appended after this was read
                     continue
