@@ -205,7 +205,7 @@ class Team(Conductor, Generic[T_co]):
 
     def _united(self, edition: int, rows: Sequence[Declaration]) -> World:
         world = self._union.world(edition, rows)
-        self._dispatcher.look(world)
+        self._dispatcher.refresh(world)
         return world
 
     async def _current_world(self) -> World:
@@ -217,7 +217,7 @@ class Team(Conductor, Generic[T_co]):
         self._declared, world = joined(more, (), self._world)
         self._declare(world)
         self._engine.declare(self._watched(world))
-        self._dispatcher.look(world)
+        self._dispatcher.refresh(world)
 
     def _watched(self, world: World) -> World:
         if self._tracing is not None:

@@ -59,7 +59,7 @@ class Intent(Struct, frozen=True):
     final: bool = False
     """The delegate's answer is the run's answer."""
     policy: Policy | None = None
-    """What the declaration wants to happen by itself."""
+    """What follows automatically, as the declaration says."""
 
 
 class NoSuchReceiver(Struct, frozen=True):
@@ -311,7 +311,7 @@ def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> Dele
 TRANSFERS = (TransferToAny, Transfer)
 """Moves that pass the conversation on, as a tuple: a union would be built with every isinstance()."""
 DECLARED = (Transfer, DelegateTo)
-"""Moves of a declaration, which has guards, a condition and functions of its own."""
+"""Moves that `handoff(…)` or `delegate(…)` declares, with guards, a condition and functions of their own."""
 CONDITIONAL = (UseTool, *DECLARED)
 """Moves that may have a `when`."""
 

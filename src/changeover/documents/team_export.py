@@ -28,7 +28,7 @@ DEFAULTS: Mapping[str, Any] = {
     "schedules": (),
     "keep_events": KEPT,
 }
-"""The settings of a team that need not be written; any other is left out if it is None."""
+"""The settings that are left out if they have these values; any other is left out if it is None."""
 IN_CODE = ("guards", "hooks", "engine", "ask", "clock", "experiments")
 """Settings that only code can express."""
 

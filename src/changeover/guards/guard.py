@@ -142,7 +142,7 @@ def _answer_of(guard: Guard, offer: Offer, ledger: Ledger, facts: Facts) -> Answ
 
 
 def guard_faults(guards: object) -> list[str]:
-    """What is wrong with the declaration `guards=…`, one text for each fault; None means the default guards."""
+    """The faults of the declaration `guards=…`, one text each; None means the default guards."""
     if guards is None:
         return []
     if isinstance(guards, str) or not isinstance(guards, Sequence):
