@@ -13,12 +13,12 @@ TOKEN = r"[^\W_\u0e00-\U0010ffff]+|[^\W_\x00-\u0dff]+"
 IDEOGRAPH = "[\u4e00-\u9fff]"
 
 ALIKE = 0.4
-"""Share of what a text has in common with any other that a text which resembles it has to hold."""
+"""To resemble a text, another one has to hold this share of those of its features that occur in other texts."""
 ENOUGH = 0.2
-"""Share of all of a text that a text which resembles it has to hold."""
+"""To resemble a text, another one has to hold this share of all its features."""
 
 FEW = 40
-"""Weight of the words of a text that is neither short nor long."""
+"""The weight of the features of a text that is neither short nor long."""
 
 
 def features(text: str) -> dict[str, float]:
@@ -51,7 +51,7 @@ class Corpus:
             self._size += 1
 
     def unlikeness(self, text: str) -> float:
-        """How unlike all texts a text is; a text of a few words tells little, however rare they are."""
+        """How much a text differs from all texts; a text of few words scores low, however rare they are."""
         return sum(self._worth(text).values()) / (sum(features(text).values()) + FEW)
 
     def scores(self, query: str) -> dict[int, float]:

@@ -156,5 +156,5 @@ def _field(name: str, value: Any) -> str:
 
 
 def _is_flat(value: Any) -> bool:
-    """Whether a value is shown as a field of its object; longer texts are divided, and other values opened."""
+    """True if a value is shown as a field of its object; longer texts are divided, and nested values opened."""
     return not isinstance(value, tuple | list) and not (isinstance(value, str) and len(value) > PIECE - PATH)
