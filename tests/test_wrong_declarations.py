@@ -92,11 +92,11 @@ DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a model without a provider": (
         lambda: team(model="gpt-5"),
-        "agents 'a', 'b' have model='gpt-5', which no provider is known by; did you mean 'openai-chat:gpt-5'?",
+        "agents 'a', 'b' have model='gpt-5', which names no known provider; did you mean 'openai-chat:gpt-5'?",
     ),
     "a model of an unknown provider": (
         lambda: team(model="nobody:gpt-5"),
-        ("agents 'a', 'b' have model='nobody:gpt-5', which no provider is known by; did you mean 'openai-chat:gpt-5'?"),
+        ("agents 'a', 'b' have model='nobody:gpt-5', which names no known provider; did you mean 'openai-chat:gpt-5'?"),
     ),
     "a model that is a number": (
         lambda: team(model=5),

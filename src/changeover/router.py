@@ -69,7 +69,8 @@ class Router:
         return len(await reset(self._log().experience, now, capability, agent))
 
     async def put(self, profile: Profile) -> None:
-        """Store a profile, which replaces the declared one and an earlier one in the store."""
+        """Store a profile. It replaces an earlier one in the store, and fills in what the declaration of the agent
+        leaves empty; an agent that code does not declare is added."""
         if not isinstance(profile, Profile):
             raise MisconfiguredError(f"profile={profile!r} is not a Profile(…); give one, such as Profile('billing')")
         if faults := profile_faults(profile):

@@ -79,7 +79,7 @@ def test_all_faults_of_a_team_are_reported_at_once():
         "agent 'twin' handoff 'handoff_to_nowhere' has a variable called '_x'; names that begin with",
         "agent 'twin': skill 'x': its SKILL.md cannot be read: No such file or directory",
         "agent 'twin' has a tool called 'no good', which providers refuse; use letters",
-        "agent 'twin' has model='nobody:gpt-5', which no provider is known by",
+        "agent 'twin' has model='nobody:gpt-5', which names no known provider",
         "agent 'fn' needs a function, not str",
         "max_turns is 0; give 1 or more",
         "hook 'x' is not an event; choose one of",

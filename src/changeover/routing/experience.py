@@ -66,7 +66,7 @@ class Learning(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return 1 - self.speed * slow - self.thrift * expensive
 
     def faults(self) -> list[str]:
-        """What is wrong with these settings, one text for each fault."""
+        """The faults of these settings, one text each."""
         found = [
             f"{name}={value!r}; give a number above 0"
             for name in ("half_life", "usual_seconds", "usual_cost")

@@ -1,4 +1,4 @@
-"""Load: prefers the least busy of equally good candidates, and says what happens when all are busy."""
+"""Load: orders equally good candidates by load, and places a task if the best candidate is busy."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def place(candidates: Sequence[Candidate], loads: Mapping[str, Load], when_busy:
 
 
 def busy_faults(when_busy: object) -> list[str]:
-    """What is wrong with the declaration `when_busy=…`."""
+    """The faults of the declaration `when_busy=…`."""
     known = ("next", "queue", "reject")
     return [] if when_busy in known else [f"when_busy={when_busy!r}; give 'next', 'queue' or 'reject'"]
 
