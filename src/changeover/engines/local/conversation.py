@@ -83,8 +83,8 @@ class Conversation:
         self.missed = False
         """True if others appended to the log, and commands in flight were not yet checked against that."""
         self.halted = False
-        """True if the store failed while this process worked on it; it still owns the conversation, so it has to go on
-        itself."""
+        """True if the store failed while this process worked on it, or was about to go on; it still owns the
+        conversation, so it has to go on itself."""
         self.flight: dict[str, tuple[asyncio.Future[None], Command]] = {}
         """Outstanding commands, each with its task, or with a plain future if a worker has to claim it."""
         self.leaving: set[asyncio.Future[None]] = set()

@@ -309,6 +309,7 @@ class Dispatcher:
     async def go_on(self, live: Conversation, called: bool = False) -> None:
         """Perform what is outstanding, or follow the process that does, and call it if `called`. The caller holds the
         lock."""
+        live.halted = True  # until this has succeeded: else the watch does it again
         while True:
             if live.stale:
                 await self.conversations.refresh(live)
@@ -330,6 +331,7 @@ class Dispatcher:
                 continue
             except (Owned, LeaseLost):
                 break
+        live.halted = False
         self.follow(live, called)
 
     def dispatch(
