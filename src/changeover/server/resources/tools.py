@@ -52,7 +52,7 @@ async def list_tools(team: Served) -> Json:
 
 @resource.route("POST /tools/{id}/test", ToolAnswer, body=ToolTest, refusals={404: "No agent has such a tool"})
 async def test_tool(id: Id, team: Served, who: Who, given: Annotated[ToolTest, body(ToolTest)]) -> Json:
-    """Call a tool as an agent would, without an approval. The call is real: what it does outside is done."""
+    """Call a tool as an agent would, without an approval. The call is real, with all its effects."""
     return Json(await ToolBench(team, who).test(id, given.arguments, given.agent))
 
 
