@@ -447,7 +447,7 @@ class RunResult(Struct, Generic[T_co], frozen=True, dict=True, kw_only=True):
     @cached_property
     def context(self) -> dict[str, Any]:
         """A copy of the context variables, with the metadata of the last handoff (`_handoff_from`, …)."""
-        # Lazy: in a long conversation the copy of the chain would cost every run time.
+        # Computed on demand: in a long conversation, a copy of the chain would slow down every run.
         return whole_context(original(self, "variables"), self.handed)
 
 

@@ -289,7 +289,7 @@ class Team(Conductor, Generic[T_co]):
 
     @property
     def bus(self) -> Bus:
-        """The event bus: publishes events, and shows what became of them."""
+        """The event bus: publishes events, and shows their deliveries."""
         return self._bus
 
     @property

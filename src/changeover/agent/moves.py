@@ -261,7 +261,7 @@ def _described(variable: Variable) -> str:
 
 
 def _description(lead: str, about: str, instructions: str) -> str:
-    """The description of a handoff's tool; what the receiver is told is marked as such."""
+    """The description of a handoff's tool; instructions for the receiver are marked as such."""
     told = f"The receiver is told: {instructions}" if instructions else ""
     return " ".join(part for part in (lead, about, told) if part)
 

@@ -116,6 +116,7 @@ class Seat(Struct, frozen=True):
 
 
 FULL, RECENT, MESSAGE_ONLY = Full(), Recent(), MessageOnly()
+DELEGATE = Mode.DELEGATE
 
 BRIEFING = 2
 """A briefing may take one part in this many of a context window; the rest is for instructions, tools and the work."""
@@ -168,7 +169,7 @@ class Roster(Struct, frozen=True):
     steps: dict[str, Function] = {}
     """Functions of the steps of workflows, which work as members that no agent can hand off to."""
     withdrawn: Mapping[str, int] = {}
-    """What the store declares no longer, such as "agent 'billing'", each with the edition that withdrew it."""
+    """Declarations that the store has withdrawn, such as "agent 'billing'", each with the edition that withdrew it."""
     following: Roster | None = None
     """The roster of the conversation's next run, if the store has changed since the current one began."""
     has_strategies: bool = False
@@ -239,10 +240,10 @@ class Roster(Struct, frozen=True):
         """The strategy that the sender's move declares, else the receiver's, else that of the run, else the team's,
         else the default of the mode."""
         if isinstance(move, DelegateTo):
-            mode = Mode.DELEGATE
+            mode = DELEGATE
         if self.has_strategies and (found := self._declared_strategy(receiver, mode, move, run)) is not None:
             return as_strategy(found)
-        if mode is Mode.DELEGATE:
+        if mode is DELEGATE:
             return RECENT
         return MESSAGE_ONLY if sender == receiver else FULL
 

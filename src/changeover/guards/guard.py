@@ -24,7 +24,7 @@ class Deny(Struct, frozen=True, repr_omit_defaults=True, gc=False):
 
     reason: str
     cycle: tuple[str, ...] = ()
-    """The agents that hand the task round, if that is why."""
+    """The agents of the circle in which the task goes, if that is why."""
 
 
 class Ask(Struct, frozen=True, gc=False):

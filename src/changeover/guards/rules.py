@@ -80,7 +80,7 @@ def holds(rule: Rule, context: Any) -> bool | Misjudged:
 
 
 def named_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """The rules, each with a name of its own: what was decided by one rule is recorded under its name."""
+    """The rules, each with a unique name, under which its decisions are recorded."""
     taken = {str(rule.name) for rule in rules}
     found = list[Rule]()
     for rule in rules:

@@ -17,7 +17,7 @@ from changeover.handoffs.tokens import count
 from changeover.messages import Assistant, Message, ToolResult, User, inline
 
 LISTED = 20
-"""Number of sections that a receiver is told by name; it can ask for the others too."""
+"""Number of sections whose names a receiver reads; it can ask for the others too."""
 NAME = 80
 """Number of characters of a name of a section."""
 NUMBERS = re.compile(r"(?:message|passage)s?\s+(\d{1,9})(?:\s*-\s*(\d{1,9}))?", re.IGNORECASE)

@@ -8,7 +8,7 @@ from math import log
 from unicodedata import normalize
 
 # Texts: `re` compiles them when they are first used, which takes milliseconds.
-# The scripts from Thai on write no blanks between words, or join words to long ones.
+# The scripts from Thai on write no spaces between words, or join words to long ones.
 TOKEN = r"[^\W_\u0e00-\U0010ffff]+|[^\W_\x00-\u0dff]+"
 IDEOGRAPH = "[\u4e00-\u9fff]"
 

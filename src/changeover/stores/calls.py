@@ -56,7 +56,7 @@ class ListedPage(Struct, frozen=True):
 
 
 class Reading(Protocol):
-    """What commands read of conversations."""
+    """Reads conversations, handoffs and flows of context, for commands."""
 
     async def listed(self, of: Listed) -> ListedPage: ...
     async def handoffs(self, conversation: str) -> list[HandoffRecord]: ...

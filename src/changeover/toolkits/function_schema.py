@@ -198,7 +198,7 @@ again from the same functions, and pydantic takes most of that time."""
 def compile_tool(tool: Tool) -> Schema | list[str]:
     """The schema of this tool, or the faults of its function, one text each."""
     function, name = tool.function, tool.name
-    if not inspect.isfunction(function):  # others may change what they take
+    if not inspect.isfunction(function):  # other callables may change their signature
         return _schema(tool, _shape(tool))
     known, key = _shapes.setdefault(function, {}), (name, function.__doc__)
     shape = known.get(key) or _shape(tool)

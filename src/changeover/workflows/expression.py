@@ -50,7 +50,7 @@ def fault(expression: str) -> str:
         tree = compiled(expression).parsed
     except ValueError as error:
         return str(error)
-    # `!a.b` is read as `(!a).b`, which is always nothing.
+    # `!a.b` is read as `(!a).b`, which never finds anything.
     return "write !(…) around all that is negated" if _negates_a_part(tree) else ""
 
 

@@ -152,7 +152,7 @@ class Flow:
         self.findings = Findings()
         self._recount()
 
-    # What the log records
+    # Changes by recorded events
 
     def spread(self, id: str, count: int, items: list[Any] | None, at: float) -> None:
         """The items of a step are known; `items` if the log has them."""
@@ -280,7 +280,7 @@ class Flow:
         self.done = [each for each in self.done if each.status == "done" and (each.step, each.index) in kept]
         self._recount()
 
-    # What follows from it
+    # What decisions and reports read
 
     @property
     def is_over(self) -> bool:
