@@ -338,27 +338,26 @@ class Dispatcher:
         self, live: Conversation, commands: Sequence[Command], mine: asyncio.Task[None] | None = None
     ) -> Command | None:
         """Begin the commands that are not in flight. If the caller has a task, the first one is returned to it."""
-        following, run = None, live.state.run
+        following, run, flight = None, live.state.run, live.flight
         if not self.placement.admits(live, commands):
             return None
         if run is not None and (run.limits or self.directory.world_of(live.state).roster.limits).timeout is not None:
             self.timeouts.set(live)
         for command in commands:
-            if command.id in live.flight:
+            if command.id in flight:
                 continue
             live.asleep = False
             live.may_rest = live.may_rest or type(command) in WAITS
             if isinstance(command, RunChild):
                 self.waits.reopen(command.child)
             if isinstance(command, AwaitClaim):
-                live.flight[command.id] = (self._claim_wait(live, command), command)
-                continue
-            if mine is not None and following is None:
-                following, task = command, mine
+                flight[command.id] = (self._claim_wait(live, command), command)
+            elif mine is not None and following is None:
+                flight[command.id], following = (mine, command), command
             else:
                 task = self.loop.create_task(self._drive(live, command))
                 self.tasks.add(task)
-            live.flight[command.id] = (task, command)
+                flight[command.id] = (task, command)
         return following
 
     def _claim_wait(self, live: Conversation, command: AwaitClaim) -> asyncio.Future[None]:
