@@ -91,7 +91,7 @@ class DeadlockDetected(HandoffRefusedError):
 
 
 class CircuitBreakerOpen(HandoffRefusedError):
-    """No receiver is left for what `agent` hands over: the last one failed too often and gets no handoffs now.
+    """No receiver is left for the task that `agent` hands over: the last one failed too often and gets no handoffs now.
 
     `circuit` is the open circuit of that receiver as it was when the handoff was refused.
     """
@@ -199,7 +199,7 @@ class FunctionError(ChangeoverError):
 
 
 class StepError(ChangeoverError):
-    """A step of a workflow failed for good, and what was done before it was undone as far as the steps declare how."""
+    """A step of a workflow failed for good, and the steps done before it were undone if they declare `on_rollback`."""
 
     def __init__(self, workflow: str, step: str, reason: str) -> None:
         self.workflow, self.step, self.reason = workflow, step, reason

@@ -146,7 +146,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class WorkflowOptions(TypedDict, total=False):
-    """Options of a workflow's run beside its inputs; they mean what they mean for a run."""
+    """Options of a workflow's run beside its inputs, as in RunOptions."""
 
     conversation: str | None
     context: Mapping[str, Any] | None

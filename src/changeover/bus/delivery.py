@@ -230,7 +230,7 @@ class Timetable(Protocol):
         ...
 
     async def note(self, team: str, name: str, plan: str, now: float) -> None:
-        """Make a schedule known: due times of a new one, or of one with another plan, count from now on."""
+        """Store a schedule that is new, or has a new plan; its due times count from now on."""
         ...
 
     async def pause(self, team: str, name: str, paused: bool, now: float) -> bool:

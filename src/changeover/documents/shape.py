@@ -33,7 +33,7 @@ OMITTED = object()
 
 @dataclass
 class Scope:
-    """What the values of one document may refer to, and what of a team only code can express."""
+    """What the values of one document may refer to, and the values of a team that only code can express."""
 
     importer: Importer = no_imports
     path_of: Callable[[Any], str] = lambda value: ""

@@ -40,7 +40,7 @@ def features(text: str) -> dict[str, float]:
 
 
 class Corpus:
-    """Texts in their order. What few of them hold counts more than what many hold."""
+    """Texts in their order. A feature that few of them hold counts more than one that many hold."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._holders: dict[str, list[int]] = {}

@@ -28,7 +28,7 @@ class CallOptions:
     """It changes nothing, so its calls may run in parallel. None means what the kind of the tool says: a function, an
     HTTP method other than GET and HEAD, and an MCP tool without `readOnlyHint` are not read-only."""
     at_most_once: bool = False
-    """Never call it twice for one call of the model, also not after a crash."""
+    """Never call it twice for one call of the model, not even after a crash."""
     max_result: int = 50_000
     """How many characters of the result the model reads."""
     approval: Approvable = None

@@ -29,7 +29,7 @@ from changeover.union import SECTIONS
 resource = Resource("drafts")
 
 PROBE = "changeover-preview"
-"""The id of an agent that has nothing but the tool of a draft: what its model would get is what all models get."""
+"""The id of an agent that has only the tool of a draft: its model would get the tool as all models do."""
 SECTION = {kind: section for section, kind in SECTIONS.items()}
 MISSING = re.compile(r"and '(\w+)' is missing")
 UNKNOWN, UNUSABLE = "is not known here", "has an unusable name"
