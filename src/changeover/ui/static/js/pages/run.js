@@ -3,7 +3,7 @@ import { BASE, get, inPath, may, now, post } from "../api.js";
 import { byId, h, icon, root } from "../dom.js";
 import { complain, frame, shortcut } from "../frame.js";
 import { BUSY } from "../events.js";
-import { STATUSES } from "../format.js";
+import { sentence, STATUSES } from "../format.js";
 import { live } from "../live.js";
 import { ChainView } from "../run/chain.js";
 import { showContext } from "../run/context.js";
@@ -175,7 +175,7 @@ function fail(problem) {
   const missing = problem.status === 404;
   const box = byId("problem");
   box.className = "nothing";
-  box.replaceChildren(h("h1", {}, missing ? "There is no such run" : "The run cannot be read"), h("p", {}, missing ? `No conversation has the id ${id}, or it belongs to another user.` : problem.message),
+  box.replaceChildren(h("h1", {}, missing ? "There is no such run" : "The run cannot be read"), h("p", {}, missing ? `No conversation has the id ${id}, or it belongs to another user.` : sentence(problem.message)),
     missing ? h("a", { class: "btn", href: `${root}/runs` }, "All runs") : h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Try again"));
   box.hidden = false;
   byId("content").hidden = true;
