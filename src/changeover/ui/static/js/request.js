@@ -2,7 +2,7 @@
 import { inPath, post } from "./api.js";
 import { h, icon } from "./dom.js";
 import { value } from "./format.js";
-import { nameOf } from "./team.js";
+import { isFlow, nameOf } from "./team.js";
 
 // What may be decided about each kind of request.
 const POSSIBLE = {
@@ -13,13 +13,13 @@ const POSSIBLE = {
 };
 const VERDICTS = { approve: "Approved", edit: "Approved with changes", reject: "Rejected", respond: "Answered" };
 
-// The plain sentence. `message` is the declared summary of a tool's call, or what a receiver would be told.
+// The plain sentence. `message` is the declared summary of a tool's call or of a step, or what a receiver would be told.
 export function summaryOf({ kind, agent, tool, receiver, message }) {
   const who = nameOf(agent);
   if (kind === "task") return message || `${who} has a task for a person`;
   if (kind === "escalation") return `No agent takes what ${who} hands on: ${message || `it was meant for ${nameOf(receiver)}`}`;
   if (kind === "permission") return `${nameOf(receiver)} needs a permission to help ${who}`;
-  if (receiver) return `${who} wants to hand over to ${nameOf(receiver)}`;
+  if (receiver) return (isFlow(agent) && message?.split("\n")[0]) || `${who} wants to hand over to ${nameOf(receiver)}`;
   return message || `${who} asks to call ${tool}`;
 }
 

@@ -17,6 +17,7 @@ export const nameFlow = ({ workflow, name, steps }) => {
   for (const step of steps) if (step.agent.includes(".")) further.set(step.agent, step.name);
 };
 
+export const isFlow = (id) => further.has(id);
 export const nameOf = (id) => known.find((each) => each.id === id)?.name || further.get(id) || id;
 
 export function hueOf(id) {

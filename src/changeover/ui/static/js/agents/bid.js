@@ -1,6 +1,7 @@
 // Try a task: whom the router would choose, and why. Nothing is run or recorded.
 import { get, post } from "../api.js";
 import { h } from "../dom.js";
+import { sentence } from "../format.js";
 import { avatar, hueOf, named } from "../team.js";
 
 export function bid(agents) {
@@ -26,5 +27,5 @@ export function bid(agents) {
 }
 
 const out = (each) => !each.enabled || each.profile.accepts_handoffs === false;
-const rank = ({ agent, score, why }, index) => h("li", { class: hueOf(agent) }, h("span", { class: "nth" }, String(index + 1)), avatar(agent, "small"), h("b", {}, named(agent)), h("meter", { min: "0", max: "1", value: score, "aria-label": `Score ${score.toFixed(2)}` }), h("span", { class: "mono" }, score.toFixed(2)), h("p", { class: "meta soft" }, why));
+const rank = ({ agent, score, why }, index) => h("li", { class: hueOf(agent) }, h("span", { class: "nth" }, String(index + 1)), avatar(agent, "small"), h("b", {}, named(agent)), h("meter", { min: "0", max: "1", value: score, "aria-label": `Score ${score.toFixed(2)}` }), h("span", { class: "mono" }, score.toFixed(2)), h("p", { class: "meta soft" }, why && sentence(why)));
 const left = ({ id, enabled }) => h("li", { class: "out" }, h("span", { class: "nth" }, "–"), avatar(id, "small"), h("b", {}, named(id)), h("p", { class: "meta" }, `left out: ${enabled ? "it takes no handoffs" : "it is disabled"}`));

@@ -166,7 +166,7 @@ class Inbox {
     const excerpt = h("section", { class: "excerpt", "aria-label": "Conversation" }, h("h3", {}, "Conversation ", h("a", { class: "link", href: `${root}/chat/${inPath(item.root)}` }, "open")), h("p", { class: "meta" }, "Loading…"));
     byId("decide").replaceChildren(
       h("a", { class: "back link", href: address(""), "data-inbox": "1" }, "Back to the list"),
-      h("header", {}, h("p", { class: "meta row" }, avatar(item.agent, "small"), h("span", {}, named(item.agent), ` asks, ${day(item.requested_at)}, in the `, h("a", { class: "link", href: `${root}/runs/${inPath(item.root)}` }, "run")), item.expires_at && !over && h("span", { class: "left phone", "data-until": item.expires_at })), h("h2", { dir: "auto" }, summaryOf(item)), item.message && summaryOf(item) !== item.message && h("p", { class: "soft", dir: "auto" }, item.message)),
+      h("header", {}, h("p", { class: "meta row" }, avatar(item.agent, "small"), h("span", {}, named(item.agent), ` asks, ${day(item.requested_at)}, in the `, h("a", { class: "link", href: `${root}/runs/${inPath(item.root)}` }, "run")), item.expires_at && !over && h("span", { class: "left phone", "data-until": item.expires_at })), h("h2", { dir: "auto" }, summaryOf(item)), further(item) && h("p", { class: "soft", dir: "auto" }, further(item))),
       ...[verdict].filter(Boolean), form.element, excerpt,
       ...(over ? [] : [h("section", { class: "then", "aria-label": "What happens then" }, h("h3", {}, "What happens then"), h("dl", {}, consequences(item).map(([name, each]) => [h("dt", {}, name), h("dd", {}, each)])))]));
     byId("about").replaceChildren(...this.#about(item, over).filter(Boolean));
@@ -200,6 +200,13 @@ class Inbox {
     const lock = !over && h("div", { class: "notice" }, icon("lock"), h("span", {}, `Your decision holds only for what you see here. If ${nameOf(item.agent)} changes it, you are asked again.`));
     return [end, who, why, lock];
   }
+}
+
+// What the message says beyond its title.
+function further({ message = "", ...item }) {
+  const title = summaryOf({ message, ...item });
+  const rest = message.startsWith(title) ? message.slice(title.length).trim() : message;
+  return rest === title ? "" : rest;
 }
 
 function reasons(item) {

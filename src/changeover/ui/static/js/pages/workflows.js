@@ -24,7 +24,7 @@ async function list(who) {
 // A new workflow of the store; the editor is loaded once a person wants one.
 function fresh() {
   const named = h("input", { class: "in mono", autocomplete: "off", placeholder: "smart-deploy" });
-  const box = h("details", { class: "fresh" }, h("summary", {}, "New workflow"));
+  const box = h("details", { class: "fresh" }, h("summary", { class: "btn" }, icon("plus", "small"), "New workflow"));
   box.addEventListener("toggle", async () => box.append(panel("New workflow", {}, h("div", { class: "in-panel starts" }, h("label", {}, "Id", named)), (await editor({ row: null, draft: DRAFT, name: () => named.value.trim() })).element)), { once: true });
   return box;
 }
