@@ -91,6 +91,18 @@ def test_an_event_waits_in_the_store_until_a_process_serves_the_team(shop: Path,
     assert (nothing.returncode, nothing.stderr) == (0, "no subscriber wants it\n")
 
 
+def test_subscribers_are_listed_with_what_waits_for_them(shop: Path, late: str):
+    head, *lines = by_store(shop, "bus", "subscribers").stdout.splitlines()
+    assert head.split() == ["subscriber", "events", "waiting", "since", "dead", "starts"]
+    assert [TIME.sub("TIME", " ".join(line.split())) for line in lines] == [
+        "packing order.* 1 TIME 0 function pack",
+        "letters order.late 1 TIME 0 agent clerk",
+    ]
+    assert json.loads(by_store(shop, "bus", "subscribers", "--json").stdout)[0]["waiting"] == 1
+    told = changeover("bus", "subscribers", at=shop).stderr
+    assert told.endswith("to list those of a team: changeover bus subscribers --team TEAM\n")
+
+
 @pytest.mark.parametrize(
     ("command", "why"),
     [
@@ -112,7 +124,8 @@ def test_a_dead_letter_is_listed_shown_and_sent_again_by_store_and_server(shop: 
         (late, "packing", "OSError: no line")
     ]
     until(lambda: "done" in by_server(server, "bus", "list", "--type", "order.late").stdout)
-    for command in (["list"], ["list", "--dead"], ["list", "--type", "order.late", "--json"], ["show", late]):
+    same = (["list"], ["list", "--dead"], ["list", "--type", "order.late", "--json"], ["show", late], ["subscribers"])
+    for command in same:
         here, there = by_store(shop, "bus", *command), by_server(server, "bus", *command)
         assert (there.returncode, there.stdout) == (0, here.stdout), there.stderr
     shown = by_store(shop, "bus", "show", late).stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from changeover.stores.store import Store, upgrade_store
-from tests.cli.process import Done, changeover
+from tests.cli.process import Done, changeover, on_a_terminal
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +31,8 @@ def test_a_token_is_made_listed_and_revoked(folder: Path):
         True
     ] * 7
     assert secret.split("_", 2)[2] not in listed.stdout + tokens(folder, "list", "--json").stdout
+    shown, _ = on_a_terminal("tokens", at=folder, NO_COLOR="1")
+    assert [len(line) <= 80 for line in shown.splitlines()] == [True, True]  # a line for each
     assert tokens(folder, "revoke", id).stdout == f"{id} is revoked\n"
     assert "revoked" in tokens(folder, "list").stdout
     again = tokens(folder, "revoke", id)

@@ -1,4 +1,4 @@
-"""Command `bus`: publish events, list and show them with their deliveries, and send dead letters again."""
+"""Command `bus`: publish events, list them, their deliveries and subscribers, and send dead letters again."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from changeover.cli.options import (
     JsonOption,
     LimitOption,
     TeamOption,
+    nothing_declared,
     server_of,
     store_of,
 )
 from changeover.cli.terminal.help import App
 
 if TYPE_CHECKING:
-    from changeover.bus.views import BusCalls, DeadLetter, EventView, ScheduleCalls
+    from changeover.bus.views import BusCalls, DeadLetter, DeliveryView, EventView, ScheduleCalls, SubscriberView
 
-app = App("Publish events, list and show them, and send dead letters again.")
+app = App("Publish events, list them and their subscribers, and send dead letters again.")
 
 T = TypeVar("T")
 
@@ -57,7 +58,7 @@ def list_events(
             print_json([event_data(each) for each in events[:limit]])
             warn_of_more(events, limit)
             return
-        print_list(events, limit, False, _event_row, "no events")
+        print_list(events, limit, False, _event_row, "no events", spare=("source",))
 
 
 @app.command("show")
@@ -86,6 +87,20 @@ def show_event(
         for each in event.deliveries
     ]
     print_table(without_empty(rows), "no subscriber wanted it")
+
+
+@app.command()
+def subscribers(team: TeamOption = None, store: DecisionStoreOption = None, as_json: JsonOption = False) -> None:
+    """List who gets which events, how many wait for each, since when, and how many failed for good."""
+    from changeover.cli.terminal.render import as_data, print_json, print_table, without_empty
+
+    with errors_reported():
+        found = on_bus(team, store, lambda bus, _: bus.subscribers())
+    if as_json:
+        print_json([as_data(each) for each in found])
+        return
+    nothing = nothing_declared("subscribers", team, store, "bus")
+    print_table(without_empty([_subscriber_row(each) for each in found]), nothing, spare=("since",))
 
 
 @app.command()
@@ -196,14 +211,18 @@ def event_data(event: EventView) -> dict[str, Any]:
 def _event_row(event: EventView) -> dict[str, str]:
     from changeover.cli.terminal.render import when
 
-    states = Counter(each.state for each in event.deliveries)
+    ends = Counter(map(_end_of, event.deliveries))
     return {
         "event": event.id,
         "at": when(event.at),
         "type": event.type,
         "source": event.source,
-        "deliveries": ", ".join(f"{count} {state}" for state, count in states.items()) or "no subscriber wanted it",
+        "deliveries": ", ".join(f"{count} {end}" for end, count in ends.items()) or "no subscriber wanted it",
     }
+
+
+def _end_of(delivery: DeliveryView) -> str:
+    return delivery.state if delivery.attempts < 2 else f"{delivery.state} after {delivery.attempts} attempts"
 
 
 def _letter_row(letter: DeadLetter) -> dict[str, str]:
@@ -213,4 +232,17 @@ def _letter_row(letter: DeadLetter) -> dict[str, str]:
         "subscriber": letter.subscriber,
         "attempts": str(letter.attempts),
         "error": one_line(letter.error),
+    }
+
+
+def _subscriber_row(subscriber: SubscriberView) -> dict[str, str]:
+    from changeover.cli.terminal.render import when
+
+    return {
+        "subscriber": subscriber.id,
+        "events": subscriber.types,
+        "waiting": str(subscriber.waiting),
+        "since": when(subscriber.oldest_at),
+        "dead": str(subscriber.dead),
+        "starts": f"{subscriber.kind} {subscriber.to}",
     }

@@ -179,11 +179,11 @@ def required_team(address: str | None, why: str) -> str:
     return address
 
 
-def nothing_declared(kind: str, team: str | None, store: str | None) -> str:
-    """What a list says that is empty, of things that code or a store can declare."""
+def nothing_declared(kind: str, team: str | None, store: str | None, group: str = "") -> str:
+    """What a list says that is empty, of things that code or a store can declare; `group` has its command."""
     if team is not None or server_of(store) is not None:
         return f"no {kind}"
-    return f"the store declares no {kind}; to list those of a team: changeover {kind} --team TEAM"
+    return f"the store declares no {kind}; to list those of a team: changeover {f'{group} {kind}'.strip()} --team TEAM"
 
 
 def has_default_store() -> bool:

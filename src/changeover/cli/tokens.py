@@ -98,7 +98,7 @@ def list_tokens(store: StoreOption = None, as_json: JsonOption = False) -> None:
         }
         for each in found
     ]
-    print_table(without_empty(rows), "no tokens")
+    print_table(without_empty(rows), "no tokens", spare=("created", "sees", "decides as", "agents"))
 
 
 @app.command()

@@ -26,6 +26,8 @@ ROOM = 24
 """The narrowest last column; with less room, records are shown one below the other."""
 TITLE = 40
 """How much of a last column is worth more than a spare column."""
+CUT = frozenset({"title"})
+"""Last columns whose end is left out where it does not fit, so that each row takes one line."""
 EIGHTHS = "▏▎▍▌▋▊▉█"
 
 Row = Mapping[str, str]
@@ -124,13 +126,12 @@ def _is_time(name: str) -> bool:
 def print_table(rows: Sequence[Row], nothing: str, spare: Sequence[str] = ()) -> None:
     """Print rows with the same columns; the last column may be long. Without rows, print `nothing`.
 
-    With `spare` columns a terminal shows each row on one line: where it is too narrow for all columns, it leaves out
-    these, the first ones first, and then the end of the last column.
+    A terminal that is too narrow for all columns leaves out the `spare` ones, the first of them first.
     """
     out = console()
     rows = [{name: clean(value) for name, value in row.items()} for row in rows]
-    if rows and spare and out.is_terminal:
-        rows = _on_one_line(out, rows, spare)
+    if rows and out.is_terminal:
+        rows = _fitted(rows, spare, out.width)
     if not rows:
         tell(nothing)
     elif not out.is_terminal or _least_width(rows) <= out.width:
@@ -139,13 +140,13 @@ def print_table(rows: Sequence[Row], nothing: str, spare: Sequence[str] = ()) ->
         _print_stacked(out, rows)
 
 
-def _on_one_line(out: Console, rows: Sequence[Row], spare: Sequence[str]) -> Sequence[Row]:
+def _fitted(rows: Sequence[Row], spare: Sequence[str], width: int) -> Sequence[Row]:
     for name in spare:
-        if _least_width(rows, TITLE) > out.width:
+        if _least_width(rows, TITLE) > width:
             rows = [{key: value for key, value in row.items() if key != name} for row in rows]
     *fixed, _ = _widths(rows)
-    last, room = list(rows[0])[-1], out.width - sum(fixed) - SPACE * len(fixed)
-    return [{**row, last: _cut(row[last], room)} for row in rows] if room >= ROOM else rows
+    last, room = list(rows[0])[-1], width - sum(fixed) - SPACE * len(fixed)
+    return [{**row, last: _cut(row[last], room)} for row in rows] if last in CUT and room >= ROOM else rows
 
 
 def _cut(text: str, room: int) -> str:
