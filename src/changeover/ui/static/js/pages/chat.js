@@ -30,6 +30,7 @@ class Chat {
     follow.observe(this.log);
     follow.observe(this.scroll);
     onRequests(() => this.draw());
+    live.onState((state) => state === "open" && this.deltas.clear()); // the server sends the reply under way from its beginning
     setInterval(tick, 200);
   }
 
