@@ -13,6 +13,7 @@ from changeover import Agent, Store, Team, Temporal
 from changeover.engines.address import engine_at
 from changeover.engines.clock import SystemClock
 from changeover.engines.local.followers import Followers
+from changeover.engines.temporal import legs
 from changeover.errors import EngineError, MisconfiguredError
 from changeover.relay.ports.world import Request
 from changeover.relay.stream import ThinkingDelta
@@ -154,6 +155,36 @@ async def test_a_worker_learns_with_its_heartbeat_that_a_run_is_cancelled(
         [history] = await histories(engine)
     assert any(event.HasField("activity_task_cancel_requested_event_attributes") for event in history.events)
     await replay(history)
+
+
+async def test_a_closed_team_does_not_check_any_more_whether_a_tree_waits_for_people(
+    postgres: str, temporal: Callable[..., Temporal], monkeypatch: pytest.MonkeyPatch
+):
+    async def play(request: Request) -> Reply:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError("it was cancelled")
+
+    def noting(loop: asyncio.AbstractEventLoop, work: Any, **named: Any) -> asyncio.Task[Any]:
+        started.append(work.__qualname__)
+        return asyncio.Task(work, loop=loop, **named)
+
+    monkeypatch.setattr(legs, "STILL", 1.0)  # so that a check is due when the team is closed
+    begun, started, loop = asyncio.Event(), list[str](), asyncio.get_running_loop()
+    worker = Team([Agent("solo")], model=ScriptedModel(play), store=Store(postgres, LEASE), engine=temporal())
+    asking = Team([Agent("solo")], model=ScriptedModel({}), store=Store(postgres, LEASE), engine=temporal(worker=False))
+    async with worker:
+        run = asyncio.ensure_future(asking.run("go", conversation="c1"))
+        await asyncio.wait_for(begun.wait(), 30)
+        await worker.rename("c1", "a title")
+        await asyncio.sleep(0.3)  # until the other team has heard of it
+        await asking.close()
+        with pytest.raises(EngineError, match="closed"):
+            await run
+        loop.set_task_factory(noting)
+        await asyncio.sleep(1.5)
+        loop.set_task_factory(None)
+    assert [name for name in started if name.startswith("Legs._tell")] == []
 
 
 async def test_a_durable_timer_ends_an_approval_that_nobody_decides(postgres: str, temporal: Callable[..., Temporal]):

@@ -221,6 +221,8 @@ class Legs:
 
     def _check_rest(self, live: Conversation) -> None:
         self._heard.pop(live.state.id, None)
+        if not live.waiters:  # they were told, or the team is closed
+            return
         self._checked[live.state.id] = False
         self.dispatcher.soon(self._tell_if_resting(live))
 
