@@ -20,6 +20,27 @@ class Interrupted:
 sys.meta_path.insert(0, Interrupted())
 changeover.cli.main()
 """
+BUILDING = """
+import typer.main
+from changeover.cli import main
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+typer.main.get_command = interrupted
+main()
+"""
+PARSING = """
+import typer.core
+from changeover.cli import main
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+typer.core.TyperGroup.parse_args = interrupted
+main()
+"""
+DESK = 'from changeover import Agent, Team\nteam = Team([Agent("desk")], model="offline")\n'
 LOADING = "raise KeyboardInterrupt\n"
 OPENING = """
 import asyncio
@@ -35,9 +56,10 @@ team = Team([Agent("desk")], model="offline", store=SlowLog())
 """
 
 
-def test_ctrl_c_while_the_commands_are_imported():
+@pytest.mark.parametrize("program", [IMPORTING, BUILDING, PARSING], ids=["importing", "building", "parsing"])
+def test_ctrl_c_before_a_command_runs(program: str):
     done = subprocess.run(
-        [sys.executable, "-c", IMPORTING], capture_output=True, text=True, env=environment(), timeout=50, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment(), timeout=50, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nInterrupted.\n")
 
@@ -57,10 +79,15 @@ def test_ctrl_c_before_anything_is_recorded_names_no_conversation(tmp_path: Path
     assert "resume" not in sent
 
 
+def test_ctrl_c_leaves_a_chat_in_which_nothing_was_said(tmp_path: Path):
+    (tmp_path / "team.py").write_text(DESK)
+    sent, code = on_a_terminal("chat", "team.py", at=tmp_path, types=[("you", "\x03")], NO_COLOR="1")
+    assert code == 0  # leaving is no failure
+    assert sent.endswith("\nNothing was said, so nothing is kept.\n")
+
+
 def test_ctrl_c_stops_a_server_and_is_no_failure(tmp_path: Path):
-    (tmp_path / "team.py").write_text(
-        'from changeover import Agent, Team\nteam = Team([Agent("desk")], model="offline")\n'
-    )
+    (tmp_path / "team.py").write_text(DESK)
     types = [("Pages for people: ", "\x03")]
     sent, code = on_a_terminal("serve", "team.py", "--port", "0", at=tmp_path, types=types, NO_COLOR="1")
     assert code == 0

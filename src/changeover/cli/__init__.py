@@ -14,7 +14,8 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     try:
         from changeover.cli.commands import app
-    except KeyboardInterrupt:
+
+        app()
+    except KeyboardInterrupt:  # before a command runs: the commands report it themselves
         sys.stderr.write("\nInterrupted.\n")
         sys.exit(130)
-    app()

@@ -61,6 +61,8 @@ def chat(  # noqa: PLR0913 - each is a declared option
             Chat(found, session, report.worker_lines, first).talk(f"Conversation {id}. /help lists what can be typed.")
         if session.begun:
             tell(f"\nThe conversation is kept. To continue it:\n  {commands.chat(id)}")
+        else:
+            tell("\nNothing was said, so nothing is kept.")
         if session.is_unfinished:
             tell(f"To let the unfinished run finish:\n  {commands.resume(id)}")
 

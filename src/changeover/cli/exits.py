@@ -131,6 +131,16 @@ def errors_reported() -> Iterator[None]:
         raise typer.Exit(Exit.FAILED) from None
 
 
+@contextmanager
+def interruption_reported() -> Iterator[None]:
+    """End a command that Ctrl-C interrupts with a line, unless it has said more about it itself, and with code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell("\nInterrupted.")
+        raise typer.Exit(Exit.INTERRUPTED) from None
+
+
 def error_text(error: BaseException) -> str:
     """An error on one line; several faults of a team as a list."""
     from changeover.errors import MisconfiguredError

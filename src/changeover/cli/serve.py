@@ -25,7 +25,9 @@ def serve(  # noqa: PLR0913 - each is a declared option
     team: Annotated[str | None, typer.Argument(metavar="TEAM", help=TEAM_FORMS)] = None,
     *,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0 takes a free one.")] = PORT,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="The port to listen on; 0 takes a free one.")
+    ] = PORT,
     store: TeamStoreOption = None,
     engine: EngineOption = None,
     demo: Annotated[

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-from changeover.cli.exits import Exit, console, tell
+from changeover.cli.exits import console, interruption_reported
 
 F = TypeVar("F", bound=Callable[..., Any])
 HELP_OPTIONS = ["-h", "--help"]
@@ -65,16 +65,14 @@ class HelpGroup(Helpful, TyperGroup):
         is_own = bool(args) and (args[0] in HELP_OPTIONS or not args[0].startswith("-"))
         if "list" in self.commands and not is_own:
             args = ["list", *args]
-        found: list[str] = super().parse_args(ctx, args)
+        with interruption_reported():
+            found: list[str] = super().parse_args(ctx, args)
         return found
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; Ctrl-C ends it with a line, unless the command has said more about it itself."""
-        try:
+        """Run a command."""
+        with interruption_reported():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            tell("\nInterrupted.")
-            raise typer.Exit(Exit.INTERRUPTED) from None
 
 
 class App(typer.Typer):
