@@ -1,6 +1,7 @@
 """The newcomer's path in a real terminal: demo, init, run, chat with an approval, graph, kill, resume."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -113,6 +114,7 @@ def test_a_chat_asks_for_approval_and_draws_the_conversation(shop: Path, columns
     assert 'APPROVAL   billing wants refund(order_id="1042")\n' in shown
     assert "└─ 24.95 EUR of order 1042 sent back" in shown
     assert '└─▶ billing: Billing can help with that. (order_id="1042")' in " ".join(shown.split())
+    assert re.search(r"^ {13}└─▶ billing: .*(?:\n {17}| )\[COMPLETE\]$", shown, re.M)  # wrapped below its branch
     asked = shown[shown.index("└─ order 1042: 24.95 EUR") : shown.index(ASKED)]
     assert 'billing wants refund(order_id="1042")' in asked  # again, because a tool's result stands below the request
     assert shown.endswith("To continue it:\n  changeover chat team.py --conversation ada\n")

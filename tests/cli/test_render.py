@@ -3,7 +3,7 @@
 import pytest
 
 from changeover.cli.exits import clean, one_line, say, tell
-from changeover.cli.terminal.render import bar, print_record, print_table
+from changeover.cli.terminal.render import bar, print_record, print_table, warn_of_more
 
 NASTY = "\x1b[2J\x9b31mred\x07\ttab\r\nnext\x00"
 
@@ -22,6 +22,14 @@ def test_every_print_function_makes_its_text_safe(capsys: pytest.CaptureFixture[
     assert shown.err == "red tab\nnext\n"
     assert shown.out.isprintable() or set(filter(lambda c: not c.isprintable(), shown.out)) == {"\n"}
     assert shown.out.count("red tab\n") == 3
+
+
+def test_a_list_that_is_cut_counts_its_rows(capsys: pytest.CaptureFixture[str]):
+    for limit in (3, 2, 1):
+        warn_of_more(["a", "b", "c"], limit)
+    assert capsys.readouterr().err == (
+        "There are more than 2 rows: raise --limit to see them.\nThere is more than 1 row: raise --limit to see them.\n"
+    )
 
 
 @pytest.mark.parametrize(("share", "plain", "blocks"), [(0, "....", ""), (0.5, "##..", "██"), (1, "####", "████")])

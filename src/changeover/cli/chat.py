@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from changeover.cli.exits import error_text, errors_reported, tell
+from changeover.cli.exits import console, error_text, errors_reported, tell
+from changeover.cli.graph import lines_within
 from changeover.cli.options import (
     AgentOption,
     ContextOption,
@@ -74,7 +75,6 @@ def new_id() -> str:
 
 def chat_session(team: Team, id: str, roles: list[str]) -> Session:
     """A session on standard output in which the person at the keyboard decides."""
-    from changeover.cli.exits import console
     from changeover.cli.terminal.page import Page
     from changeover.cli.terminal.prompt import Prompt, user_name
     from changeover.cli.terminal.session import Session
@@ -153,7 +153,7 @@ class Chat:
                 for id, seat in self._team.roster.seats.items():
                     self._page.field(f"{id}{' *' if id == self._session.transcript.active else ''}", purpose_of(seat))
             case "/graph":
-                for line in self._drawn().splitlines():
+                for line in lines_within(self._drawn(), console(), self._page.width - self._page.margin):
                     self._page.line(line)
             case other:
                 self._page.line(f"{other} is not known here; /help lists what can be typed")

@@ -95,23 +95,27 @@ def wrapped(text: str) -> str:
     from changeover.cli.exits import console
 
     out = console()
-    if not out.is_terminal:
-        return text
-    return "\n".join(part for line in text.splitlines() for part in _wrapped_line(line, out))
+    return "\n".join(lines_within(text, out, out.width)) if out.is_terminal else text
 
 
-def _wrapped_line(line: str, out: Console) -> Iterator[str]:
+def lines_within(text: str, out: Console, width: int) -> Iterator[str]:
+    """The lines of a drawing, wrapped to this width."""
+    for line in text.splitlines():
+        yield from _wrapped_line(line, out, width)
+
+
+def _wrapped_line(line: str, out: Console, width: int) -> Iterator[str]:
     from rich.cells import cell_len
     from rich.text import Text
 
-    if cell_len(line) <= out.width:
+    if cell_len(line) <= width:
         yield line
         return
     found = LEAD.match(line)
     lead = found[0] if found else ""
     below = re.sub(r"[^│]", " ", lead.replace("├", "│")) or " " * HANGING
     # At least 1: a terminal narrower than the branches wraps the line itself.
-    room = max(out.width - cell_len(below), 1)
+    room = max(width - cell_len(below), 1)
     for index, part in enumerate(Text(line[len(lead) :]).wrap(out, room)):
         yield f"{below if index else lead}{part.plain}".rstrip()
 

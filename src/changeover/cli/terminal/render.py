@@ -88,7 +88,8 @@ def print_list(
 def warn_of_more(rows: Sequence[Any], limit: int) -> None:
     """Say that a list was cut."""
     if len(rows) > limit:
-        tell(f"There are more than {limit} rows: raise --limit to see them.")
+        more = "is more than 1 row" if limit == 1 else f"are more than {limit} rows"
+        tell(f"There {more}: raise --limit to see them.")
 
 
 def without_empty(rows: Sequence[Row]) -> list[Row]:
