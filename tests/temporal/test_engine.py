@@ -14,12 +14,13 @@ from changeover.engines.address import engine_at
 from changeover.engines.clock import SystemClock
 from changeover.engines.local.followers import Followers
 from changeover.engines.temporal import legs
-from changeover.errors import EngineError, MisconfiguredError
+from changeover.errors import ConversationNotFound, EngineError, MisconfiguredError
 from changeover.relay.ports.world import Request
 from changeover.relay.stream import ThinkingDelta
 from changeover.stream import Recorded, RunFinished, StreamItem, TextDelta
 from changeover.testing import Reply, ScriptedModel, hands_off, says
 from tests.public_api import soon
+from tests.relay.world import dispatcher_of
 from tests.stories.book import STORIES, Stage
 from tests.temporal.history import histories, replay
 from tests.temporal.teams import LEASE, desk, payer
@@ -155,6 +156,28 @@ async def test_a_worker_learns_with_its_heartbeat_that_a_run_is_cancelled(
         [history] = await histories(engine)
     assert any(event.HasField("activity_task_cancel_requested_event_attributes") for event in history.events)
     await replay(history)
+
+
+async def test_a_leg_ends_though_somebody_looks_at_the_conversation_at_that_moment(
+    postgres: str, temporal: Callable[..., Temporal]
+):
+    looking = list[asyncio.Future[bool]]()
+
+    async def completed(_: Any) -> None:
+        live = dispatcher_of(team).conversations.cached("c1")
+        looking.append(asyncio.ensure_future(team.cancel("c1:9.0")))
+        for _ in range(1_000):
+            if live and not live.lock.locked():
+                await asyncio.sleep(0)
+
+    engine, model, store = temporal(), ScriptedModel({"solo": [says("Done.")]}), Store(postgres, LEASE)
+    async with Team(
+        [Agent("solo")], model=model, store=store, engine=engine, hooks={"run_completed": completed}
+    ) as team:
+        assert (await team.run("go", conversation="c1")).output == "Done."
+        with pytest.raises(ConversationNotFound):
+            await looking[0]
+        assert len(await histories(engine)) == 1, "the workflow has ended"
 
 
 async def test_a_closed_team_does_not_check_any_more_whether_a_tree_waits_for_people(

@@ -308,7 +308,10 @@ class Legs:
             await dispatcher.go_on_with(id)
             dispatcher.listen(live)
             while not self._is_over(live):
-                if not live.lock.locked() and dispatcher.waits.parked(live):
+                if live.lock.locked():  # who only looks at a conversation does not ring
+                    async with live.lock:
+                        continue
+                if dispatcher.waits.parked(live):
                     self._tell_when_still(live)
                 await leg.bell.wait()
                 leg.bell.clear()
