@@ -236,6 +236,11 @@ class Turn(Struct, eq=False):
     agent: str
     text: str
     asked: list[OpenCall]
+    calls: dict[str, OpenCall]
+    """All calls and branches by id."""
+    idle: dict[str, OpenCall]
+    """Calls that may need a decision; the others are answered or in work."""
+    unanswered: int
     quiet: bool = False
     code: bool = False
     """Whether the caller of `Team.offer` asks, not a member of the team."""
@@ -243,13 +248,8 @@ class Turn(Struct, eq=False):
     """The rule of the team that asks, if one does."""
     flow: Flow | None = None
     """The workflow that asks, if one does: its turn gets a call for each attempt at a step, and stays open."""
-    calls: dict[str, OpenCall] = {}
-    """All calls and branches by id."""
-    idle: dict[str, OpenCall] = {}
-    """Calls that may need a decision; the others are answered or in work."""
     ready: dict[str, OpenCall] = {}
     """Calls that wait for a person or a delegate, and whose command was not given out yet."""
-    unanswered: int = 0
     frontier: int = 0
     """Index of the first call that is not done."""
     delegated: int = 0
@@ -264,11 +264,6 @@ class Turn(Struct, eq=False):
     updates: dict[tuple[int, int], Directive] = {}
     latest: tuple[int, int] = (-1, 0)
     """Place of the last call that updated the shared context; `base` is that context without the updates."""
-
-    def __post_init__(self) -> None:
-        self.calls = {call.id: call for call in self.asked}
-        self.idle = self.calls.copy()
-        self.unanswered = len(self.asked)
 
     @property
     def deaf(self) -> bool:
@@ -358,22 +353,31 @@ class Turn(Struct, eq=False):
         return [] if self.quiet else [_result(self.agent, call) for call in self.asked]
 
 
+def turn_of(agent: str, text: str, calls: dict[str, OpenCall], quiet: bool = False, code: bool = False) -> Turn:
+    """A turn in which nothing is done yet; `calls` are in call order."""
+    return Turn(agent, text, list(calls.values()), calls, calls.copy(), len(calls), quiet, code)
+
+
 def model_turn(position: int, agent: str, text: str, calls: tuple[Call, ...]) -> Turn:
     """The turn of a model's reply at this position."""
-    return Turn(agent, text, [OpenCall(call_id(position, index), call, (index, 0)) for index, call in enumerate(calls)])
+    opened: dict[str, OpenCall] = {}
+    for index, call in enumerate(calls):
+        id = call_id(position, index)
+        opened[id] = OpenCall(id, call, (index, 0))
+    return turn_of(agent, text, opened)
 
 
 def function_turn(id: str, agent: str, directive: Directive, code: bool = False) -> Turn:
     """The turn of a Function member or of code: one call, whose result no model reads."""
     call = OpenCall(id, Call("", ""))
-    turn = Turn(agent, "", [call], quiet=True, code=code)
+    turn = turn_of(agent, "", {id: call}, quiet=True, code=code)
     turn.move(call, Directed(directive, "", agent))
     return turn
 
 
 def flow_turn(workflow: str, flow: Flow) -> Turn:
     """The turn of a workflow, which has no calls yet."""
-    turn = Turn(workflow, "", [], quiet=True)
+    turn = turn_of(workflow, "", {}, quiet=True)
     turn.flow = flow
     turn.unanswered = 1  # the workflow itself
     return turn

@@ -24,7 +24,7 @@ from changeover.relay.projection.projection import Projection
 from changeover.relay.projection.rows import FIELDS, Name, as_json
 from changeover.relay.run import Acting, Phase, Replied, Run, Task, Thinking
 from changeover.relay.state import State
-from changeover.relay.turn import Offered, OpenCall, Turn, model_turn
+from changeover.relay.turn import Offered, OpenCall, Turn, model_turn, turn_of
 
 FAULT = LimitFault("max_turns", 3)
 
@@ -115,7 +115,7 @@ def _phase(state: State, entry: Entry, past: Past) -> Phase:
     turns = [_turn(place, reply) for place, reply in past.events.items() if isinstance(reply, ModelReplied)]
     if past.offers:
         calls = [_offered_call(each) for each in past.offers]
-        turns = [Turn(state.agent, "", calls)]
+        turns = [turn_of(state.agent, "", {call.id: call for call in calls})]
         if past.offers[0].mode is Mode.TRANSFER:
             turns[0].offered = calls[0]
     if turns:
