@@ -38,7 +38,8 @@ def test_cycles_unknown_agents_unreachable_steps_and_wrong_references_are_report
         "workflow 'flow' step 'd' comes after 'z', and there is no such step; choose among a, b, c, d, e, f",
         "workflow 'flow' step 'e' has when='steps.gone.output': there is no step 'gone'; there are: a, b, c, d, e, f",
         "workflow 'flow' step 'f' has input='steps.e.outptu': a step gives no 'outptu'; it gives: output, text, status",
-        "workflow 'flow' step 'f' has input='nothing': 'nothing' cannot be read here; there are: inputs, steps, context",
+        "workflow 'flow' step 'f' has input='nothing': 'nothing' cannot be read here; "
+        "there are: inputs, steps, context",
         "workflow 'flow' step 'e' has the function 'chef', which is no Function of the team; there are: taste",
         "workflow 'flow' has output='steps.nowhere.output': there is no step 'nowhere'; there are: a, b, c, d, e, f",
     )
