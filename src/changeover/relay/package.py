@@ -205,7 +205,7 @@ def _unoffered(result: RunResult, receiver: str, back: DelegateResult | None) ->
 
 
 def _is_escalated(result: RunResult) -> bool:
-    """Whether a person is asked about the package itself, and not about work that its receiver handed on."""
+    """True if a person is asked about the package itself, and not about work that its receiver handed on."""
     return any(each.kind == "escalation" and each.conversation == result.conversation_id for each in result.pending)
 
 

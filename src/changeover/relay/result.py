@@ -1,4 +1,4 @@
-"""Results: the RunResult for callers, the error of a failed run, what a delegate returns, the head of its log."""
+"""Results: the RunResult for callers, the error of a failed run, a delegate's return, the head of a conversation."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Thinking(Struct, frozen=True, gc=False):
     attempt: int = 1
     not_before: float = 0.0
     problem: str = ""
-    """Why the last answer does not do, if it has to be given again."""
+    """Why the last answer does not meet the expectations, if the agent has to answer again."""
 
 
 class Awaiting(Struct, frozen=True, gc=False):
@@ -106,12 +106,12 @@ class Task(Struct, gc=False):
     """Number of replies that the run may take for it; 0 for no limit of its own."""
 
     def begin(self) -> None:
-        """The agent has begun to work."""
+        """Mark a pending task as running: the agent has begun to work."""
         if self.status == "pending":
             self.status = "running"
 
     def go_on(self) -> None:
-        """A person has made the decision that the task waited for."""
+        """Mark a waiting task as running: a person has decided."""
         if self.status == "waiting":
             self.status = "running"
 
@@ -215,8 +215,8 @@ class Run(Account):
         self.mistake: CallRefused | None = None
         """The last refused call."""
         self.fell_back = self.last_word = False
-        """Whether the team fell back after a handoff that could not be made, and whether an agent has replied after it
-        was told that a budget is exhausted."""
+        """True if the team fell back after a handoff that could not be made; and if an agent has replied after it was
+        told that a budget is exhausted."""
         self.under_way = self.last_turn = self.let_down = ""
         """The model call that was under way when the time ran out, and so was not told; the turn after which the run
         is cancelled, if a caller wants that; why a delegate of the active agent failed, or no receiver answered."""
@@ -228,7 +228,7 @@ class Run(Account):
         """What is expected of the answer, by the transfers of the run from the first that expects something; the last
         one counts."""
         self.told = self.delegates = False
-        """Whether the agent was told that no handoff is left, and whether the run has had a delegate."""
+        """True if the agent was told that no handoff is left; and if the run has had a delegate."""
         self.struck: LimitFault | None = None
         """The limit of the whole run that a delegate exceeded."""
         self.trail: list[Passed] = []
@@ -248,11 +248,11 @@ class Run(Account):
         self.flow: Flow | None = None
         """The steps of the workflow that the run carries out, if it does."""
         self.worn_out = self.queued = False
-        """Whether workers claimed it too often without finishing it, and whether a handoff of the run was queued."""
+        """True if workers claimed it too often without finishing it; and if a handoff of the run was queued."""
 
     @property
     def undoes(self) -> bool:
-        """Whether a workflow undoes what was done; limits that were reached do not stop that."""
+        """True if a workflow undoes what was done; limits that were reached do not stop that."""
         return self.flow is not None and self.flow.fault is not None
 
     def find(self, call: str, phase: type | tuple[type, ...] = object) -> tuple[Turn, OpenCall] | None:
@@ -285,7 +285,7 @@ class Run(Account):
         return next(reversed(self.wishes.values()), None) if self.wishes else None
 
     def brokers(self, turn: Turn) -> bool:
-        """Whether this is the turn of a caller that has a broker find the receiver."""
+        """True if this is the turn of a caller that has a broker find the receiver."""
         return turn.code and self.spoken.no_takers is not None
 
     def account(self, agent: str) -> Account:
@@ -401,12 +401,12 @@ class Outcome(Struct, frozen=True, gc=False):
     returned: tuple[DelegateResult, ...] = ()
     """Results that were returned to code that offered a package."""
     undone: bool = False
-    """Whether a rollback gave the task back, so that there is no step to retry."""
+    """True if a rollback gave the task back, so that there is no step to retry."""
     name: str = ""
     """Display name of the agent, or its id."""
 
     @property
     def resumable(self) -> bool:
-        """Whether the failed step can be retried, or a cancelled workflow can go on."""
+        """True if the failed step can be retried, or a cancelled workflow can go on."""
         stopped = self.fault is not None or (self.cancelled and self.run.flow is not None)
         return stopped and not self.undone

@@ -37,9 +37,9 @@ class Offered(Struct, frozen=True, gc=False):
     offer: HandoffOffered
     at: float
     commanded: bool = False
-    """Whether code asked for it, so that the thread does not hold the message for the receiver."""
+    """True if code asked for it, so that the thread does not hold the message for the receiver."""
     index: int = -1
-    """Index of its record among the conversation's handoffs, once it is answered."""
+    """Index of its record among the conversation's handoffs, once a person accepted it with the answer; else -1."""
     needs: tuple[str, ...] = ()
     """Permissions that the receiver needs."""
     waited: float = 0.0
@@ -57,7 +57,8 @@ class Offered(Struct, frozen=True, gc=False):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the receiver can answer: its context is there, and neither a person nor the store has a say."""
+        """True if the receiver can answer: its context is there, no person has decided, and the store found no open
+        circuit."""
         return self.verdict is None and self.tripped is None and (self.packed is not None or not self.offer.packs)
 
     @property
@@ -87,7 +88,7 @@ class Declined(Struct, frozen=True, gc=False):
     """The person who declined, if a person did; then the suggested receiver is asked next."""
     commanded: bool = False
     worn_out: bool = False
-    """Workers claimed it too often without an answer."""
+    """True if workers claimed it too often without an answer."""
     verdict: ApprovalDecided | None = None
     """A person's decision after no receiver accepted."""
     refused: tuple[str, ...] = ()
@@ -178,9 +179,9 @@ class OpenCall(Struct, gc=False):
     """Index of the call in the turn, and of the branch in the call."""
     phase: Phase = FRESH
     cleared: bool = False
-    """Whether the approval that its declaration demands is settled."""
+    """True if the approval that its declaration demands is settled."""
     permitted: bool = False
-    """Whether a person approved it."""
+    """True if a person approved it."""
     chosen: ReceiverChosen | None = None
     """The receiver that the router found, if the call names none."""
     conditions: tuple[HandoffConditional, ...] = ()
@@ -202,7 +203,7 @@ class OpenCall(Struct, gc=False):
     """Progress and news of the run, and the length of its trail, when the task was offered to a delegate."""
 
     def holds_for(self, receiver: str) -> bool:
-        """Whether the approvals so far hold if the call leads to this receiver."""
+        """True if the approvals so far hold if the call leads to this receiver."""
         return self.bound is None or self.bound == receiver
 
     def void_unless(self, receiver: str) -> None:
@@ -259,7 +260,7 @@ class Turn:
     def __init__(self, agent: str, text: str, calls: list[OpenCall], quiet: bool = False, code: bool = False) -> None:
         self.agent, self.text, self.quiet = agent, text, quiet
         self.code = code
-        """Whether the caller of `Team.offer` asks, not a member of the team."""
+        """True if the caller of `Team.offer` asks, not a member of the team."""
         self.rule = ""
         """The rule of the team that asks, if one does."""
         self.flow: Flow | None = None

@@ -78,12 +78,12 @@ def _acceptance(state: State, offer: HandoffOffered) -> HandoffAccepted:
 
 
 def _is_accepted_at_once(offer: HandoffOffered, roster: Roster) -> bool:
-    """Whether the offer is accepted at once, with nothing to ask, wait for or check."""
+    """True if the offer is accepted at once, with nothing to ask, wait for or check."""
     return not offer.queued and offer.deadline is None and _accepts_all(offer.receiver, roster)
 
 
 def _accepts_all(receiver: str, roster: Roster) -> bool:
-    """Whether the receiver accepts every offer without being asked."""
+    """True if the receiver accepts every offer without being asked."""
     seat = roster.seats.get(receiver)
     if roster.absent and receiver in roster.absent:
         return False
@@ -91,7 +91,7 @@ def _accepts_all(receiver: str, roster: Roster) -> bool:
 
 
 def _unpacked(phase: Offered) -> bool:
-    """Whether the receiver's context still has to be made."""
+    """True if the receiver's context still has to be made."""
     return phase.offer.packs and phase.packed is None
 
 
@@ -311,7 +311,7 @@ def _request(
 
 
 def asked_for(message: str, problem: str) -> str:
-    """The message of a request to a person; with the problem, if the first answer did not do."""
+    """The message of a request to a person; with the problem, if the first answer did not meet the expectations."""
     return f"{message}\n\n{problem}" if problem else message
 
 

@@ -28,7 +28,7 @@ class LiveProcess(Struct, frozen=True):
 
 
 class StoreHealth(Struct, frozen=True, kw_only=True):
-    """What a store holds, and how it is."""
+    """What a store holds, how fast it answers, and which processes use it."""
 
     database: str
     """Its kind and version, such as "SQLite 3.45"; "memory" for a team without a store."""
@@ -48,7 +48,7 @@ class StoreHealth(Struct, frozen=True, kw_only=True):
 
 
 class Spread:
-    """How many values lie up to each bound, and their sum."""
+    """A histogram: the number of values up to each bound, and their sum."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds, self.total = bounds, 0.0

@@ -246,7 +246,7 @@ class Log(Protocol):
 
     @property
     def timetable(self) -> Timetable:
-        """What is known of schedules."""
+        """The state of the schedules."""
         ...
 
     @property
@@ -255,7 +255,7 @@ class Log(Protocol):
         ...
 
     async def health(self) -> StoreHealth:
-        """What the store holds, and how it is."""
+        """What the store holds, how fast it answers, and which processes use it."""
         ...
 
     async def forget(self, root: str) -> bool:
@@ -269,7 +269,8 @@ class Log(Protocol):
 
     @property
     def epoch(self) -> int:
-        """How often this process acquired its lease; what it owned in an earlier epoch may have another owner now."""
+        """Number of times that this process acquired its lease; what it owned in an earlier epoch may have another
+        owner now."""
         ...
 
     def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:

@@ -217,7 +217,8 @@ class Contexts(Protocol):
 
 
 MOST = 1_000
-"""Number of outcomes of a capability that are used: the oldest weigh at most a thirtieth of the newest."""
+"""Number of outcomes of a capability that are used: with the default half-life, the oldest weigh a thirtieth of the
+newest."""
 
 
 class Lesson(Struct, frozen=True, gc=False):

@@ -37,7 +37,7 @@ class NewToken(Struct, frozen=True, kw_only=True):
     """In seconds since the epoch; None is never."""
 
     def faults(self, now: float) -> list[str]:
-        """Why there can be no such token; one text each."""
+        """The reasons why there can be no such token, one text each."""
         found = [] if self.user.strip() else ["a token needs the name of its user"]
         if self.role not in ROLES:
             found.append(f"{self.role!r} is no role; there are: {', '.join(ROLES)}")
