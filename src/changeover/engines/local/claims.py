@@ -77,7 +77,7 @@ class Alarms:
             self._set[taken.claim] = self._dispatcher.begin(self._expire(taken, asked, until))
 
     def stop(self, taken: Taken) -> None:
-        """The holder of the claim has said something, or lost it."""
+        """Stop the alarm of a claim: its holder has answered, or has lost it."""
         if alarm := self._set.pop(taken.claim, None):
             alarm.cancel()
 
@@ -176,7 +176,7 @@ class Claims:
             raise refused(answer.answer)
 
     async def _holds(self, taken: Taken) -> bool:
-        """Whether a claim holds, without renewing it."""
+        """True if a claim holds, without renewing it."""
         queued = await self._log.queue.tickets(taken.ticket.id)
         return any(each.owner == taken.token for each in queued)
 

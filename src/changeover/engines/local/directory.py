@@ -54,14 +54,14 @@ class LiveDirectory:
         self.known = self.known and (newest.connections is None or not newest.connections.serves)
 
     def world_of(self, state: State) -> World:
-        """The world in which the run of a conversation is performed; `world_for` has it made, if it is not there."""
+        """The world in which the run of a conversation is performed; `world_for` makes it, if it is missing."""
         run = state.run
         if run is None or run.edition == self.world.roster.edition:
             return self.world
         return self._worlds.get(run.edition, self.world)
 
     def knows(self, state: State) -> bool:
-        """True if `world_of` has the right world, and all is known that it depends on."""
+        """True if `world_of` has the right world, and this process has read everything that it depends on."""
         run = state.run
         right = run is None or run.edition == self.world.roster.edition or run.edition in self._worlds
         return right and self.known
@@ -134,21 +134,21 @@ class LiveDirectory:
         return self._tools_version
 
     def _outdate(self) -> None:
-        """Tools have changed: look before the next decision."""
+        """Note that tools have changed, so that `look` runs before the next decision."""
         self.known = False
 
     def _warn(self) -> None:
         profiles = {each.id: each.profile for each in self._kept if each.profile is not None}
         for id, names in overruled(self._editions.newest.registry, profiles).items():
-            logger.warning("the store says another %s of %r than the code, which holds", " and ".join(names), id)
+            logger.warning("code and store differ in the %s of %r; that of the code holds", " and ".join(names), id)
 
     def capacity(self, agent: str, world: World | None = None) -> int | None:
-        """How many tasks an agent can do at once; None if that is not limited."""
+        """Number of tasks that an agent can do at once; None for no limit."""
         seat = (world or self.world).roster.seats.get(agent)
         return seat.agent.max_concurrency if isinstance(seat, Seat) else None
 
     async def room(self, agent: str, place: str = "") -> float:
-        """How many more tasks an agent can take now, apart from one in this place."""
+        """Number of further tasks that an agent can take now; one in this place does not count."""
         most = self.capacity(agent)
         return inf if most is None else max(0, most - len(await self._places(agent) - {place}))
 

@@ -37,8 +37,8 @@ class Terms:
     """After this time without a worker, a leg goes to the default queue."""
     attributes: bool = False
     history: int = 0
-    """The events after which the workflow goes on with a new history when no leg is under way; 0 if only Temporal says
-    when. After twice as many no leg is begun before."""
+    """Number of events after which the workflow goes on with a new history as soon as no leg is under way. After twice
+    as many, no leg is begun before that. 0 if only Temporal says when."""
 
 
 @dataclass
