@@ -95,7 +95,7 @@ def task_of(state: State, run: Run) -> HandoffPackage:
 
 
 def _expectations(expected: Expected | None, timeout: float | None = None) -> Expectations:
-    """What is expected of the result, as a package holds it."""
+    """The expectations of the result, as a package holds them."""
     if expected is None:
         return Expectations(timeout=timeout)
     return Expectations(output_schema=expected.schema, success_criteria=expected.criteria, timeout=timeout)

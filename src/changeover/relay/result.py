@@ -224,7 +224,7 @@ def head_of(
 
 
 def spent_in(outcomes: Iterable[Outcome]) -> tuple[Spending, ...]:
-    """What each agent spent in these runs, without delegates: their own conversations hold that."""
+    """The spending of each agent in these runs, without delegates: their own conversations hold that."""
     return tuple(
         Spending(outcome.run.id, agent, outcome.at - outcome.run.at, account.share())
         for outcome in outcomes

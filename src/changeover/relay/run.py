@@ -69,7 +69,7 @@ class Replied(Struct, frozen=True, gc=False):
     problem: str = ""
     """Why it does not meet the expectations; empty if it does."""
     checked: Checked | None = None
-    """What checks made of it, until that is recorded as an event of its own."""
+    """The outcome of its checks, until that is recorded as an event of its own."""
 
 
 class Broken(Struct, frozen=True, gc=False):
@@ -211,7 +211,7 @@ class Run(Account):
         """Accounts by agent, without delegates."""
         self.strikes = self.tool_calls = self.repairs = self.checked = 0
         self.below = NOTHING
-        """What delegates and the conversations below them have spent."""
+        """The spending of delegates and of the conversations below them."""
         self.mistake: CallRefused | None = None
         """The last refused call."""
         self.fell_back = self.last_word = False
@@ -225,8 +225,8 @@ class Run(Account):
         self.misjudged: set[str] = set()
         """Rules whose condition raised."""
         self.wishes: dict[str, Expected | None] = {}
-        """What is expected of the answer, by the transfers of the run from the first that expects something; the last
-        one counts."""
+        """The expectations of the answer, by transfer, from the first transfer of the run that has some; the last one
+        counts."""
         self.told = self.delegates = False
         """True if the agent was told that no handoff is left; and if the run has had a delegate."""
         self.struck: LimitFault | None = None
@@ -236,7 +236,7 @@ class Run(Account):
         self.progress = self.news = 0
         """Number of steps that achieved something, and of those after which something is new."""
         self.heard: set[tuple[str, ...]] = set()
-        """What read-only tools and delegates were asked, each with its answer."""
+        """Questions to read-only tools and delegates, each with its answer."""
         self.declined: dict[str, Refusal] = {}
         """The last declined handoff under each retry key, until one is accepted."""
         self.verdict: ApprovalDecided | None = None
@@ -278,7 +278,7 @@ class Run(Account):
 
     @property
     def wish(self) -> Expected | None:
-        """What is expected of the answer: by the delegating agent, else by the transfers of this run."""
+        """The expectations of the answer: those of the delegating agent, else those of the transfers of this run."""
         given = self.spoken.given
         if given is not None and given.expected is not None:
             return declared_by(given.expected, given.sender, given.tool)
@@ -354,7 +354,7 @@ class Run(Account):
         return usage.cost if usage.requests else 0.0
 
     def spent(self) -> Spent:
-        """What the run and the conversations below it have spent."""
+        """The spending of the run and of the conversations below it."""
         below = self.below
         return Spent(
             self.turns + below.turns,
@@ -372,7 +372,7 @@ class Run(Account):
         return joined(self.below.shares, own) if self.below.shares else own
 
     def ledger(self, now: float) -> Ledger:
-        """What the run has spent by `now`, its delegates included."""
+        """The spending of the run by `now`, its delegates included."""
         return self._ledger(now, self.shares())
 
     def passing_ledger(self, now: float) -> Ledger:

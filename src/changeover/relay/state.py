@@ -48,7 +48,7 @@ class Scale:
 
 
 class Undoing(Struct, gc=False):
-    """What rollbacks need to know of handoffs."""
+    """Facts about handoffs that rollbacks need."""
 
     failed: dict[str, str] = {}
     """Handoffs that failed or timed out, and that their declaration rolls back: their partial results by call."""

@@ -94,7 +94,7 @@ class Declined(Struct, frozen=True, gc=False):
     refused: tuple[str, ...] = ()
     """Alternatives that a limit, a guard or a rule refused."""
     misfits: str = ""
-    """What is wrong with needed context variables that are there, but of another type."""
+    """Faults of needed context variables that are there, but of another type."""
     tripped: CircuitFound | None = None
     """The open circuit of the receiver, if it was not asked for that reason."""
 
@@ -108,7 +108,7 @@ class Refusal(Struct, frozen=True, gc=False):
     by: tuple[str, ...]
     """All receivers that declined so far."""
     refused: tuple[tuple[str, str, dict[str, Any]], ...] = ()
-    """What receivers refused themselves since a person decided last: receiver, message and context variables."""
+    """Offers that receivers refused themselves since a person decided last: receiver, message, context variables."""
 
 
 class Directed(Struct, frozen=True, gc=False):

@@ -77,7 +77,7 @@ def given_up(state: State, turn: Turn) -> Record | None:
 
 
 def _give_up(state: State, turn: Turn, call: OpenCall) -> Record | None:
-    """How a call is given up: an offer is withdrawn, a delegate recalled, everything else refused."""
+    """Give up a call: withdraw an offer, recall a delegate, refuse everything else."""
     match call.phase:
         case Answered() | Asked():  # a person is asked already
             return None

@@ -305,7 +305,7 @@ def _draft_first(
 
 
 def _inherited(run: Run, intent: Intent, receiver: str) -> Expected | None:
-    """What is expected of a task that is handed on; nothing if it goes back to the agent that expects it."""
+    """The expectations of a task that is handed on; None if it goes back to the agent that has them."""
     wish = run.wish if intent.mode is Mode.TRANSFER else None
     return wish if wish is not None and wish.sender != receiver else None
 
@@ -391,7 +391,7 @@ def _as_retry(state: State, run: Run, call: OpenCall, offer: HandoffOffered) -> 
 
 
 def _strategy(state: State, run: Run, proposal: Proposal, receiver: str, roster: Roster) -> ContextStrategy:
-    """How much of the sender's context the receiver gets."""
+    """The strategy that decides how much of the sender's context the receiver gets."""
     sender, mode = state.agent, proposal.intent.mode
     if proposal.declined is not None:
         before = proposal.declined.offer

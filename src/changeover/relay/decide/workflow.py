@@ -194,7 +194,7 @@ def _task(flow: Flow, plan: StepPlan, scope: dict[str, Any], roster: Roster) -> 
 
 
 def _scope(state: State, flow: Flow, piece: Piece, roster: Roster) -> dict[str, Any]:
-    """What the expressions of one piece of a step read."""
+    """The values that the expressions of one piece of a step read."""
     step = flow.steps[piece.step]
     scope = {**flow.scope_of(piece.step), "context": state.variables}
     if step.plan.for_each:
@@ -221,7 +221,7 @@ def _value(state: State, flow: Flow, step: Progress, option: str, formula: Formu
 
 
 def _found(option: str, formula: Formula, scope: dict[str, Any], flow: Flow, roster: Roster) -> Any:
-    """What an expression or a function gives for this scope. Raises Misjudged."""
+    """The value that an expression or a function gives for this scope. Raises Misjudged."""
     try:
         if isinstance(formula, Code):
             return json_copy(_function(formula, flow, roster)(scope))

@@ -117,7 +117,7 @@ class ReceiverChosen(Recordable, frozen=True, tag="receiver_chosen"):
     why: str = ""
     """Why it was chosen."""
     score: float = 0.0
-    """How well it fits; more is better."""
+    """Score of the fit; higher is better."""
     capability: str = ""
     """Capability that was asked for, if one was."""
     alternatives: tuple[str, ...] = ()
@@ -232,7 +232,7 @@ class HandoffConditional(Recordable, frozen=True, tag="handoff_conditional"):
     put_off: bool = False
     """True if other candidates are asked first, so that this offer is over."""
     misfits: tuple[str, ...] = ()
-    """What is wrong with needed context variables that are there, but of another type."""
+    """Faults of needed context variables that are there, but of another type."""
     by: str = ""
     """The worker that answered, else the receiver; empty in old logs."""
 

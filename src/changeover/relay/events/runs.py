@@ -142,7 +142,7 @@ class RunStarted(Recordable, frozen=True, tag="run_started"):
 
 
 class Checked(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What checks made of an answer before it was recorded."""
+    """The outcome of checks of an answer, before it was recorded."""
 
     verdict: Literal["deny", "replace"]
     """The checks refused the answer, or replaced it."""
@@ -156,7 +156,7 @@ class ModelReplied(Recordable, frozen=True, tag="model_replied"):
     task: int
     text: str = ""
     thinking: str = ""
-    """What the model thought, if its provider shows it."""
+    """The model's thinking, if its provider shows it."""
     calls: tuple[Call, ...] = ()
     """The calls of tools and handoffs, in order."""
     usage: Usage | None = None
@@ -164,11 +164,11 @@ class ModelReplied(Recordable, frozen=True, tag="model_replied"):
     extra: dict[str, Any] = field(default_factory=dict)
     """Opaque data that the model's provider needs back."""
     checked: Checked | None = None
-    """What checks made of the answer; None if they allowed it, or there are none."""
+    """The outcome of checks of the answer; None if they allowed it, or there are none."""
     began: float = 0.0
     """When the model was called; 0 in old logs."""
     instructions: str = ""
-    """What a function wrote as the instructions of this call, if no earlier event of the conversation has the text."""
+    """The instructions that a function wrote for this call, if no earlier event of the conversation has the text."""
     instructions_at: int = 0
     """Position of the event that has that text, if an earlier one has it."""
 
@@ -185,7 +185,7 @@ class ContentChecked(Recordable, frozen=True, tag="content_checked"):
     reason: str = ""
     """The words of a refusal, which are the answer."""
     replaced: dict[str, str] = field(default_factory=dict)
-    """What the model reads in the place of each text that was refused or replaced."""
+    """The text that the model reads in place of each one that was refused or replaced."""
 
     @property
     def words(self) -> str:

@@ -194,7 +194,7 @@ class Finish(Once, Struct, frozen=True, gc=False):
     text: str
     ok: bool = True
     judged: ResultJudged | None = None
-    """What the check of the result found, if something is expected: a misfit is recorded, and the claim goes on."""
+    """The outcome of the check of the result, if something is expected: a misfit is recorded, and the claim goes on."""
 
     @property
     def conversation(self) -> str:

@@ -65,7 +65,7 @@ class Spread:
 
 
 class Traffic(Struct):
-    """What this process did with a store since it opened it. The store counts; others only read."""
+    """Counters of what this process did with a store since it opened it. The store counts; others only read."""
 
     appends: int = 0
     """Entries that were recorded."""

@@ -184,7 +184,7 @@ class Order(Struct, frozen=True):
                 return tuple(key)
         except (ValueError, TypeError):  # no base64, or no JSON
             pass
-        raise MisconfiguredError(f"cursor={cursor!r} is none of this list; give `next` of the page before")
+        raise MisconfiguredError(f"cursor={cursor!r} is not a cursor of this list; give `next` of the page before")
 
     def _fits(self, key: list[Any]) -> bool:
         kinds = [KEYS.get(column, float) for column in self.columns]

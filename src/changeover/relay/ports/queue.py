@@ -78,7 +78,7 @@ class Queued(Struct, frozen=True, gc=False):
 
 
 REMEMBERED = 24 * 3600.0
-"""Seconds for which a store remembers a worker that is gone."""
+"""Seconds for which a store remembers a worker that is gone; older ones are removed when a new worker comes."""
 
 
 class SeenWorker(Struct, frozen=True, kw_only=True, gc=False):
@@ -102,7 +102,7 @@ class Workers(Protocol):
         ...
 
     async def all(self) -> list[SeenWorker]:
-        """The workers of the last day, those that are gone included, by team and name."""
+        """The workers that the store remembers, those that are gone included, by team and name."""
         ...
 
 

@@ -217,8 +217,8 @@ class World(Struct, frozen=True):
 
 
 class Override(Struct, frozen=True, gc=False):
-    """What the caller of one run gives in place of the team's declarations. It is not recorded: a process that takes
-    up the run later goes on with what the team declares."""
+    """Overrides of the team's declarations that the caller of one run gives. They are not recorded: a process that
+    takes up the run later goes on with what the team declares."""
 
     strategy: Strategy | None = None
     models: Mapping[str, Model] = {}

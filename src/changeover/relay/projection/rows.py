@@ -126,7 +126,7 @@ _ORDER = {name: place for place, name in enumerate(FIELDS)}
 
 
 class Opening(NamedTuple):
-    """What the row of a conversation says of its beginning."""
+    """The beginning of a conversation, as its row holds it."""
 
     root: str
     parent: str | None
