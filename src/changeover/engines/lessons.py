@@ -57,7 +57,7 @@ class Recollection:
 async def standings(
     lessons: Lessons, capability: str | None = None, agent: str | None = None, learning: Learning = DEFAULT
 ) -> list[Standing]:
-    """How well agents did by capability, the best first; of one capability or one agent if named."""
+    """The standings of agents by capability, the best first; of one capability or one agent if named."""
     names = await lessons.capabilities() if capability is None else [key(capability)]
     found = [each for name in names for each in summary(folded(await lessons.outcomes(name), learning), learning)]
     return [each for each in found if agent in (None, each.agent)]
@@ -72,7 +72,7 @@ async def reset(lessons: Lessons, at: float, capability: str | None = None, agen
 
 
 def folded(lessons: Sequence[Lesson], learning: Learning, learned: Learned = NOTHING.learned) -> Learned:
-    """What is learned with these outcomes added."""
+    """The experience with these outcomes added."""
     for lesson in lessons:
         learned = update(learned, lesson.outcome, learning)
     return learned

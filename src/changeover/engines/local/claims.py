@@ -94,7 +94,7 @@ class Alarms:
 
 
 class Claims:
-    """What workers do with tickets, through this engine."""
+    """Carries out what workers do with tickets."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -205,7 +205,7 @@ class Claims:
         return _in_time(event, ticket)
 
     async def _judged(self, finish: Finish) -> ResultJudged | None:
-        """What the check of a result finds; None if nothing is expected of it."""
+        """The outcome of the check of a result; None if nothing is expected of it."""
         live = await self._conversations.get(finish.conversation)
         async with live.lock:
             await self._conversations.refresh(live)

@@ -28,7 +28,7 @@ from changeover.relay.stream import Recorded
 from changeover.relay.tickets import delegated, resting
 
 Ended = Outcome | RunResult
-"""How a run ended, or the interim result of one that waits for a person or a worker."""
+"""The outcome of a run, or the interim result of one that waits for a person or a worker."""
 Reader = Callable[[Recorded], None]
 
 NO_OVERRIDES: Mapping[int, Override] = {}
@@ -116,7 +116,7 @@ class Conversation:
         self.promised: dict[str, tuple[str, str]] = {}
         """Commands whose receiver accepted and is limited in its capacity: the receiver, and where it will work."""
         self.overrides: Mapping[int, Override] = NO_OVERRIDES
-        """What callers gave for runs that have not ended in place of the team's declarations, by run."""
+        """Overrides of the team's declarations that callers gave for runs that have not ended, by run."""
         self.ended: list[int] = []
         """Runs whose end is committed, and whose callers do not have the outcome yet."""
 
@@ -147,7 +147,7 @@ class Conversation:
 
     @property
     def override(self) -> Override | None:
-        """What holds for the current run in place of the team's declarations."""
+        """The overrides of the team's declarations for the current run."""
         return self.overrides.get(self.state.run.id) if self.overrides and self.state.run else None
 
     def works(self, commands: Sequence[Command]) -> bool:

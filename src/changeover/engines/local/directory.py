@@ -159,7 +159,7 @@ class LiveDirectory:
         return {agent: Load(len(await self._places(agent)), waiting[agent], self.capacity(agent)) for agent in agents}
 
     async def learned(self, capability: str) -> Learned:
-        """What earlier tasks that needed this capability teach about agents."""
+        """Experience with agents from earlier tasks that needed this capability."""
         clock, learning = self.world.clock, self.world.routing.learning or DEFAULT
         return await self._recollection.learned(capability, clock.now(), learning)
 

@@ -167,7 +167,7 @@ class Waits:
             live.tell_pending()
 
     async def _rests_on(self, conversation: str) -> list[ApprovalRequest | Ticket]:
-        """What a tree waits for, from the log; empty if something goes on in it."""
+        """The requests and tickets that a tree waits for, from the log; empty if something goes on in it."""
         state = State(conversation).fold(await self._log.read(conversation))
         if state.run is None:
             return []

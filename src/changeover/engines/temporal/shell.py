@@ -26,7 +26,7 @@ PAUSE, LONGEST = 0.1, 10.0
 
 @dataclass
 class Terms:
-    """How legs are run; a workflow keeps those with which it was started."""
+    """The settings of legs; a workflow keeps those with which it was started."""
 
     queue: str
     """The task queue of agents that have no worker of their own."""
@@ -68,7 +68,7 @@ class Leg:
 
 @dataclass
 class Report:
-    """What is left when a leg is over."""
+    """The end of a leg: what is left to do, where and when."""
 
     at: int
     """The position up to which the worker has seen the log."""
