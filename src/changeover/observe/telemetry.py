@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, SpanContext
 
 KEPT = 4_096
-"""How many conversations without a run are remembered, before the oldest are forgotten."""
+"""Number of conversations in memory from which on those without a run are forgotten."""
 PLACES = 1_024
-"""How many places in traces are remembered."""
+"""Size of the caches of places in traces."""
 
 
 class Telemetry(Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class Telemetry(Struct, frozen=True, kw_only=True):
 
 
 def telemetry_faults(given: object) -> list[str]:
-    """What is wrong with the declaration `telemetry=…`."""
+    """The faults of the declaration `telemetry=…`, one text each."""
     if given is None or isinstance(given, bool | Telemetry):
         return []
     return [f"telemetry={given!r} is not True, False or Telemetry(…)"]
@@ -66,7 +66,7 @@ def telemetry_of_environment() -> Telemetry | None:
 def tracing_of(
     declared: bool | Telemetry | None, log: Callable[[], Log], current: Callable[[], Log | None]
 ) -> Tracing | None:
-    """What makes the spans of a team; None without telemetry. `log` opens the log, `current` gives it if it is open."""
+    """The Tracing of a team; None without telemetry. `log` opens the log, `current` gives it if it is open."""
     if not declared:
         return None
     return Tracing(declared if isinstance(declared, Telemetry) else Telemetry(), log, current)
@@ -151,7 +151,7 @@ class Call:
         self._span, self._pen, self._attributes = span, pen, attributes
         self._begun = perf_counter()
         self._before: tuple[Token[str], object] | None = None
-        """What was current before this call."""
+        """The tokens that restore what was current before this call."""
 
     def tell(self, attributes: dict[str, Any]) -> None:
         """Add attributes, by the names of `semconv`."""
@@ -165,7 +165,7 @@ class Call:
             self.tell({name: written(value, settings.redact) for name, value in contents().items()})
 
     def fail(self, kind: str) -> None:
-        """The call failed."""
+        """Mark the call as failed."""
         self.tell({names.ERROR_TYPE: kind})
         self._span.set_status(self._pen.api.StatusCode.ERROR, kind)
 

@@ -48,7 +48,7 @@ class TraceSpan(Struct, gc=False):
     """Spans of the same trace."""
     end: float = 0.0
     error: str = ""
-    """What kind of fault ended it; empty if none did."""
+    """The kind of the fault that ended it; empty if none did."""
 
 
 class Trace:
@@ -146,7 +146,7 @@ class Trace:
         self._wait(event.ticket, names.QUEUE_WAIT, record.at)
 
     def _enter(self, agent: str, record: Recorded, links: tuple[str, ...] = ()) -> None:
-        """An agent becomes active: the event's position names its task, and so its span."""
+        """Begin the span of an agent that becomes active: the event's position names its task, and so its span."""
         assert self._run is not None
         own = {
             names.CONVERSATION: self.conversation,

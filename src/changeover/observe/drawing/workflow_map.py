@@ -27,7 +27,7 @@ class PlacedStep(Struct, frozen=True):
     """What is special about it, in words."""
     box: Rect
     many: bool = False
-    """Whether it runs once for each item of a list."""
+    """True if it runs once for each item of a list."""
 
 
 class PlacedLink(Struct, frozen=True):
