@@ -18,7 +18,7 @@ from changeover.models.offline.model import OfflineModel
 from changeover.tools.tool import Tool
 
 AT_ONCE, LATENCY = 1_000, 0.05
-HELP = "from changeover.cli import app; app(['--help'], standalone_mode=False)"
+HELP = "from changeover.cli.commands import app; app(['--help'], standalone_mode=False)"
 
 
 async def run(team: Team, hops: int, conversation: str | None = None) -> None:

@@ -84,7 +84,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], type[ChangeoverError], str]] = {
     "a model of a run without a provider": (
         lambda desk: desk.run("Hello", model="gpt"),
         MisconfiguredError,
-        "agents 'a', 'b' have model='gpt', which no provider is known by; did you mean 'openai-chat:gpt-5'?",
+        "agents 'a', 'b' have model='gpt', which names no known provider; did you mean 'openai-chat:gpt-5'?",
     ),
     "a member that there is": (
         lambda desk: desk.register(Agent("a")),

@@ -92,11 +92,11 @@ DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a model without a provider": (
         lambda: team(model="gpt-5"),
-        "agents 'a', 'b' have model='gpt-5', which no provider is known by; did you mean 'openai-chat:gpt-5'?",
+        "agents 'a', 'b' have model='gpt-5', which names no known provider; did you mean 'openai-chat:gpt-5'?",
     ),
     "a model of an unknown provider": (
         lambda: team(model="nobody:gpt-5"),
-        ("agents 'a', 'b' have model='nobody:gpt-5', which no provider is known by; did you mean 'openai-chat:gpt-5'?"),
+        ("agents 'a', 'b' have model='nobody:gpt-5', which names no known provider; did you mean 'openai-chat:gpt-5'?"),
     ),
     "a model that is a number": (
         lambda: team(model=5),
@@ -324,7 +324,7 @@ DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: team(store=5),
         "store=5 is no store; give an address, such as 'sqlite:///desk.db', or a Store(…)",
     ),
-    "a routing that is a number": (lambda: team(routing=5), "routing=5 is no routing; give Routing(…)"),
+    "a routing that is a number": (lambda: team(routing=5), "routing=5 is not a Routing(…)"),
     "an experiment with one variant": (
         lambda: team(experiments=[Experiment("size", variants={"a": 1}, on="model")]),
         "experiment 'size' has variants={'a': 1}; give two or more, by name",

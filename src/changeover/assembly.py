@@ -70,7 +70,7 @@ class Declared:
     hook_timeout: float = TIMEOUT
     telemetry: bool | Telemetry | None = None
     narrated: bool = False
-    """Whether what happens in conversations is logged."""
+    """True if the events of conversations are logged."""
     store: str | Store | Log | None = None
     engine: EngineFactory | None = None
     handoffs_enabled: Enabled = True
@@ -100,8 +100,8 @@ HANDOFFS = "CHANGEOVER_HANDOFFS"
 
 
 def assemble(declared: Declared, connections: Connections | None = None, withdrawn: Sequence[str] = ()) -> World:
-    """Compile a team; raise one MisconfiguredError that holds all of its faults. `connections` are those to share.
-    `withdrawn` are ids that subscriptions and schedules may still name."""
+    """Compile a team; raise one MisconfiguredError that holds all of its faults. Toolkits use these `connections`, by
+    default new ones. `withdrawn` are the ids of withdrawn members, which subscriptions and schedules may still name."""
     members, connections = declared.members, connections or Connections(_attached)
     agents = [member for member in _members(members) if isinstance(member, Agent)]
     models, model_faults = _models(agents, declared.model)
@@ -199,7 +199,7 @@ def _receivers(declared: Declared, ids: Sequence[str]) -> list[str] | None:
 
 
 def _may_be_empty(declared: Declared) -> bool:
-    """True if the store alone declares the members; whether it has some is seen when a run begins."""
+    """True if only the store declares members; the first run fails if it declares none."""
     return declared.store is not None and declared.members in ((), [])
 
 
@@ -233,7 +233,7 @@ def _roster(declared: Declared, toolkits: Mapping[str, AgentToolkit]) -> Roster:
 
 
 def joined(declared: Declared, members: Sequence[Member], world: World) -> tuple[Declared, World]:
-    """The team with more members; models and tools of the others are kept. Raises one MisconfiguredError."""
+    """Add members to a team; the others keep their models and toolkits. Raises one MisconfiguredError."""
     more = dataclasses.replace(declared, members=(*declared.members, *members))
     shared = world.connections if isinstance(world.connections, Connections) else None
     new, before = assemble(more, shared), world.roster
@@ -250,7 +250,7 @@ def joined(declared: Declared, members: Sequence[Member], world: World) -> tuple
 
 
 def override_of(declared: Declared, strategy: Strategy | None, model: Any) -> Override:
-    """What the caller of a run gives in place of the team's strategy and model; raises one MisconfiguredError."""
+    """The strategy and the models that replace the team's in one run; raises one MisconfiguredError."""
     agents = [each for each in declared.members if isinstance(each, Agent) and not each.model]
     models, faults = _models(agents, model) if model is not None else ({}, [])
     if faults := [*(f"the run {fault}" for fault in strategy_faults(strategy)), *faults]:
@@ -259,7 +259,7 @@ def override_of(declared: Declared, strategy: Strategy | None, model: Any) -> Ov
 
 
 def _members(declared: object) -> list[Member]:
-    """The members that can be checked further: their faults are reported by id."""
+    """The members of a known type that have an id, by which their faults are reported."""
     found = declared if isinstance(declared, Sequence) else []
     return [each for each in found if isinstance(each, Agent | Function | Person) and isinstance(each.id, str)]
 
@@ -307,7 +307,7 @@ def _retry_faults(**given: object) -> list[str]:
 def _routing_faults(routing: object) -> list[str]:
     if isinstance(routing, Routing):
         return routing.faults()
-    return [] if routing is None else [f"routing={routing!r} is no routing; give Routing(…)"]
+    return [] if routing is None else [f"routing={routing!r} is not a Routing(…)"]
 
 
 def _store_faults(store: object) -> tuple[str, ...]:
@@ -349,7 +349,7 @@ def _models(agents: Sequence[Agent], shared: Any) -> tuple[dict[str, Model], lis
         except MisconfiguredError as error:
             for fault in error.faults:
                 if fault is NO_MODEL and agent.pull:
-                    continue  # the workers that claim its tickets may need none
+                    continue  # workers that claim its tickets may need no model
                 faults.setdefault(fault, []).append(agent.id)
     return models, [line for fault, ids in faults.items() for line in _lines(fault, ids)]
 

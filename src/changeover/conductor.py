@@ -1,4 +1,4 @@
-"""Conductor: the methods of a team that start workflows, carry out a step again, and say how far the steps are."""
+"""Conductor: the methods of a team that start workflows, repeat steps, and report the progress of steps."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Inputs = Mapping[str, Any] | str | None
 
 
 class Conductor(Overseer):
-    """Starts the workflows of a team. What `start` returns is controlled as every other run is: `resume`, `follow`,
-    `cancel`, `approvals` and `history` take the id of its conversation."""
+    """Starts the workflows of a team. `resume`, `follow`, `cancel`, `approvals` and `history` take the conversation id
+    of the run that `start` returns, as that of every other run."""
 
     @property
     @abstractmethod
@@ -35,8 +35,8 @@ class Conductor(Overseer):
     async def start(
         self, workflow: Workflow | str, inputs: Inputs = None, **options: Unpack[WorkflowOptions]
     ) -> WorkflowRun:
-        """Start a `workflow` of the team, given itself or by its id, and return at once. `resume`, `follow` and
-        `cancel` take the `conversation_id` of what is returned.
+        """Start a `workflow` of the team, a Workflow or its id, and return at once. `resume`, `follow` and `cancel`
+        take the `conversation_id` of the WorkflowRun that this returns.
 
         - `inputs`: values by name that JSON can hold, or a text; the steps read them as `inputs`.
         - `key`: the same key gives the same run; with other inputs it raises KeyConflict.
@@ -57,8 +57,8 @@ class Conductor(Overseer):
         `correlation_id` and `files` are as there.
         `result.output` is the output of the last step, or what the workflow declares as its output.
 
-        Raises StepError if a step fails for good, after what was done is undone; `resume` tries again from there. If a
-        person or a worker has to act first, the result says so by its status.
+        Raises StepError if a step fails for good, after the steps that were done are compensated; `resume` tries again
+        from there. If a person or a worker has to act first, the result has the status "waiting".
         """
         return await self.engine.result(await self._say(workflow, inputs, options))
 
@@ -75,10 +75,10 @@ class Conductor(Overseer):
                 yield item
 
     async def retry_step(self, conversation: str, step: str) -> RunResult[Any]:
-        """Carry out one `step` of the workflow that ended last in a `conversation` again, and all steps that follow it,
-        and wait for the result; the steps before it keep their outputs.
+        """Repeat one `step` of the workflow that ended last in a `conversation`, and all steps after it, and wait for
+        the result; the steps before it keep their outputs.
 
-        Raises Busy while something is under way there, ConversationNotFound, and MisconfiguredError if there is no such
+        Raises Busy while a run is under way there, ConversationNotFound, and MisconfiguredError if there is no such
         step.
         """
         check_texts(step=step)
@@ -86,8 +86,8 @@ class Conductor(Overseer):
         return await self.engine.result(Resume(conversation, step))
 
     async def steps(self, conversation: str) -> list[StepReport]:
-        """How far each step of the workflow is that runs in a `conversation`, or ran last, in the order in which they
-        are declared. Raises ConversationNotFound, and MisconfiguredError if it is no workflow."""
+        """The progress of each step of the workflow that runs in a `conversation`, or ran there last, in the order of
+        declaration. Raises ConversationNotFound, and MisconfiguredError if that run is no workflow."""
         check_id(conversation=conversation)
         if not (entries := await self.log.read(conversation)):
             raise ConversationNotFound(conversation)
@@ -110,7 +110,7 @@ class Conductor(Overseer):
 
 
 async def read_along(stream: AsyncGenerator[StreamItem, None], after: int = 0) -> AsyncGenerator[StreamItem, None]:
-    """The stream of an engine without the events up to a seq, and with an item for each change of the active agent."""
+    """The items of an engine's stream, and one for each change of the active agent; without events up to `after`."""
     active = ActiveAgents()
     async with aclosing(stream) as items:
         async for item in items:

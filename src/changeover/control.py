@@ -27,7 +27,7 @@ LONGEST_TITLE = 200
 
 
 class Overseer(ABC):
-    """Controls what a team has under way. Inputs go to its engine; what only reads or writes the store goes there."""
+    """Controls the work of a team. Inputs go to its engine; methods that only read or write the store use the log."""
 
     @property
     @abstractmethod
@@ -69,7 +69,7 @@ class Overseer(ABC):
 
         `approval` is the request, `decision` is Approve(), Reject(…), Edit(…) or Respond(…), and `by` names the person.
         `roles` are those of the person who decides, as verified by the caller. Raises ApprovalError if the request was
-        decided before or is not awaited any more, or if the person has none of the roles that it requires.
+        decided before or the run no longer waits for it, or if the person has none of the roles that it requires.
         """
         if not is_names(roles):
             raise ApprovalError(f"roles={roles!r} is not a list of names, such as ['manager']")
@@ -119,7 +119,7 @@ class Overseer(ABC):
         Ticket or its id; `by` and `reason` say who does it and why, and are recorded.
 
         Raises HandoffNotFound if no such ticket is in the queue, IllegalTransition if its task was accepted, and
-        MisconfiguredError if the team has no such `receiver`, or the receiver has it or declined it before.
+        MisconfiguredError if the team has no such `receiver`, or if the receiver has the ticket or declined it before.
         """
         id = ticket.id if isinstance(ticket, Ticket) else ticket
         check_texts(reason=reason, by=by, receiver=receiver)
@@ -130,8 +130,8 @@ class Overseer(ABC):
         await self.engine.put(HandOn(found[0].ticket, receiver, words, by))
 
     async def rename(self, conversation: str, title: str, *, by: str = "") -> None:
-        """Give a `conversation` another `title` than the first words of its first message; `by` names who does, and is
-        recorded. Raises ConversationNotFound, and MisconfiguredError if the title is empty or too long."""
+        """Give a `conversation` another `title` than the first words of its first message; `by` names the person, and
+        is recorded. Raises ConversationNotFound, and MisconfiguredError if the title is empty or too long."""
         check_texts(title=title, by=by)
         title = " ".join(title.split())
         if not title or len(title) > LONGEST_TITLE:
@@ -168,7 +168,7 @@ class Overseer(ABC):
 
     async def measure(self, conversation: str, name: str, value: float) -> None:
         """Store a measure of your own for a `conversation`, such as the satisfaction of its user: the `name` of the
-        measure and its `value`, a finite number. Another value of the same measure takes its place."""
+        measure and its `value`, a finite number. A later value of the same measure replaces it."""
         check_id(conversation=conversation, name=name)
         await keep(self.log.trials, conversation, (name, value), self.clock.now())
 

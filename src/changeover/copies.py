@@ -1,4 +1,4 @@
-"""Copies of recorded values for user code: whatever it does with what it reads changes neither the run nor the log."""
+"""Copies of recorded values for user code, so that its changes reach neither the run nor the log."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def copy_of(value: Any) -> Any:
 
 
 def copied(*fields: str, copy: Callable[..., Any] = copy_of, beside: str | None = None) -> Callable[[type[T]], type[T]]:
-    """Class decorator for structs: who reads one of these fields gets a copy; `original` gives the value itself.
+    """Class decorator for structs: each of these fields reads as a copy; `original` gives the value itself.
 
-    A copy is made when it is asked for. A struct with a `__dict__` keeps the first copy, any other copies each time.
+    The copy is made when the field is read. A struct with a `__dict__` keeps the first copy; others copy each time.
     `copy` gets the value, and as its second argument the field `beside` of the struct if one is named.
     """
 
@@ -54,7 +54,8 @@ def original(record: object, field: str) -> Any:
 
 
 class _Copied:
-    """The descriptor of a field whose readers get a copy. Not a data descriptor: a copy that is kept hides it."""
+    """The descriptor of a field whose readers get a copy. It is not a data descriptor, so a copy in the `__dict__` of
+    the record takes precedence over it."""
 
     def __init__(self, field: str, slot: Any, copy: Callable[..., Any], beside: str | None) -> None:
         self._field, self.read, self._copy, self._beside = field, slot.__get__, copy, beside

@@ -43,7 +43,7 @@ class UnknownAgentError(MisconfiguredError):
 
 
 class ProtocolError(ChangeoverError):
-    """The base class of errors that say that the protocol of handoffs does not allow what was asked."""
+    """The base class of errors about requests that the protocol of handoffs or an earlier request does not allow."""
 
 
 class IllegalTransition(ProtocolError):
@@ -56,7 +56,7 @@ class IllegalTransition(ProtocolError):
 
 
 class HandoffError(ChangeoverError):
-    """The base class of errors that say that a handoff could not be made, or gave no usable result."""
+    """The base class of errors about handoffs that could not be made or gave no usable result."""
 
 
 class HandoffTargetNotFoundError(HandoffError):
@@ -80,7 +80,7 @@ class HandoffRefusedError(HandoffError):
 
 
 class DeadlockDetected(HandoffRefusedError):
-    """A task goes round: what `agent` hands over was handed over before, and nothing happened since.
+    """A task goes in a circle: `agent` repeats an earlier handoff, and there was no progress since.
 
     `cycle` holds the ids of the agents in the order in which they had the task.
     """
@@ -91,7 +91,7 @@ class DeadlockDetected(HandoffRefusedError):
 
 
 class CircuitBreakerOpen(HandoffRefusedError):
-    """No receiver is left for what `agent` hands over: the last one failed too often and gets no handoffs now.
+    """No receiver is left for the task that `agent` hands over: the last one failed too often and gets no handoffs now.
 
     `circuit` is the open circuit of that receiver as it was when the handoff was refused.
     """
@@ -199,7 +199,7 @@ class FunctionError(ChangeoverError):
 
 
 class StepError(ChangeoverError):
-    """A step of a workflow failed for good, and what was done before it was undone as far as the steps declare how."""
+    """A step of a workflow failed for good, and the steps done before it were undone if they declare `on_rollback`."""
 
     def __init__(self, workflow: str, step: str, reason: str) -> None:
         self.workflow, self.step, self.reason = workflow, step, reason

@@ -1,4 +1,4 @@
-"""Exchange: a team as one document, out of code and a store, and into a store."""
+"""Exchange: exports a team that code and a store declare as one document, and imports a document into a store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows_document(rows: Sequence[Declaration], team: str) -> dict[str, Any]:
 
 
 def code_export(declared: Declared) -> TeamExport:
-    """What code declares, with the texts of skills' folders in it."""
+    """Export what code declares; the texts of skill folders are included."""
     return export_team([_packed(each) for each in declared.members], vars(declared), ToolModules(declared.tool_modules))
 
 
@@ -58,13 +58,13 @@ def check_import(
 
 
 def changed_keys(edit: Edit, row: Declaration | None) -> list[str]:
-    """The keys of a document that a change adds, changes or takes away."""
+    """The keys of a document that an edit adds, changes or removes."""
     before, after = row.document if row else {}, dict(edit.document or {})
     return [key for key in {**before, **after} if before.get(key) != after.get(key)]
 
 
 def _packed(member: Member) -> Member:
-    """The member with the texts of its skills' folders in it."""
+    """The member, with the texts of its skill folders included."""
     if not isinstance(member, Agent) or not member.skills:
         return member
     return replace(member, skills=tuple(map(packed_skill, member.skills)))

@@ -111,7 +111,7 @@ class Ledger(Struct, frozen=True, gc=False):
     """Different agents that have worked."""
     retries: int = 0
     elapsed: float = 0.0
-    """In seconds, without the time in which a person was awaited."""
+    """In seconds, without the time in which the run waited for people."""
     by_agent: Mapping[str, Share] = {}
     """The share of each agent, by its id."""
 
@@ -274,7 +274,7 @@ class Ticket(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def kind(self) -> Literal["claim"]:
-        """The kind of what is awaited, as ApprovalRequest has it too."""
+        """Always "claim", which no ApprovalRequest has: it tells the items of `pending` apart."""
         return "claim"
 
     @property
@@ -316,11 +316,11 @@ class WorkflowRun(Struct, frozen=True, kw_only=True, gc=False):
 
 
 StepStatus: TypeAlias = Literal["pending", "running", "done", "failed", "skipped", "compensated", "cancelled"]
-"""How far a step of a workflow is; a compensated one was done and is undone."""
+"""The status of a workflow's step; a compensated step was done and then undone."""
 
 
 class StepReport(Struct, frozen=True, kw_only=True, gc=False):
-    """How far one step of a workflow run is, and what it took."""
+    """The progress of one step of a workflow run, and what it spent."""
 
     id: str
     name: str
@@ -331,9 +331,9 @@ class StepReport(Struct, frozen=True, kw_only=True, gc=False):
     """The ids of the steps that it comes after."""
     status: StepStatus
     attempts: int = 0
-    """How often it was begun, all items together, and how often it was to be undone."""
+    """The number of attempts at all its items, including attempts to undo them."""
     retries: int = 0
-    """How many of these attempts came after a first one, to carry out the step."""
+    """How many of these attempts repeated an item that failed; attempts to undo it are not counted."""
     items: int | None = None
     """The number of its items, with `for_each`; else None."""
     items_done: int | None = None
@@ -396,7 +396,7 @@ class Spent(Struct, frozen=True, omit_defaults=True, gc=False):
     usage: Usage = Usage()
     agents: tuple[str, ...] = ()
     waited: float = 0.0
-    """For how many seconds people were awaited."""
+    """Seconds of waiting for people."""
     shares: dict[str, Share] = {}
     """The share of each agent, by its id."""
 
@@ -409,8 +409,8 @@ class RunResult(Struct, Generic[T_co], frozen=True, dict=True, kw_only=True):
     """The outcome of one run."""
 
     output: T_co
-    """The answer: a value of the `output` type of the agent that gave it, or a text if that declares none. It is the
-    text too if that does not fit the type: an empty one without an answer, or the words of a person or of a rule."""
+    """The answer: a value of the `output` type of the agent that gave it. It is a text if the agent declares no type,
+    if the run is not completed, or if the text does not fit the type, such as the words of a person or of a rule."""
     text: str = ""
     """The answer as it was written."""
     final_agent: str
@@ -447,7 +447,7 @@ class RunResult(Struct, Generic[T_co], frozen=True, dict=True, kw_only=True):
     @cached_property
     def context(self) -> dict[str, Any]:
         """A copy of the context variables, with the metadata of the last handoff (`_handoff_from`, …)."""
-        # Lazy: in a long conversation the copy of the chain would cost every run time.
+        # Computed on demand: in a long conversation, a copy of the chain would slow down every run.
         return whole_context(original(self, "variables"), self.handed)
 
 

@@ -79,7 +79,7 @@ class RefusalFault(Struct, frozen=True, omit_defaults=True, tag="refusal"):
     agent: str
     reason: str
     cycle: tuple[str, ...] = ()
-    """The agents that hand the task round, if that is why."""
+    """The agents of the circle in which the task goes, if that is why."""
     circuit: Circuit | None = None
     """The open circuit of the receiver, if that is why."""
 

@@ -126,7 +126,7 @@ def split_task(task: str) -> tuple[str, str]:
 
 
 def handoff_id(conversation: str, call: str | int) -> str:
-    """A handoff, and the ticket under which it is claimed; by position for a message that waits to be claimed."""
+    """The id of a handoff and of its ticket; of a message that waits for a worker, by its position."""
     return f"{conversation}:{call}"
 
 
@@ -234,7 +234,7 @@ def next_offer(offer: str) -> str:
     return f"{call_of(offer)}{Mark.RETRY}{int(times) + 1 if times.isdigit() else 1}"
 
 
-# Causes: under which an entry is recorded once
+# Causes: a conversation records one entry for each
 
 
 def intent_cause(command: str) -> str:
@@ -248,13 +248,13 @@ def input_cause(kind: str, position: int) -> str:
 
 
 def claim_cause(kind: str, token: str) -> str:
-    """What happens once for each claim of a ticket."""
+    """An entry that is recorded once for each claim of a ticket."""
     return f"{kind}:{token}"
 
 
 def key_cause(key: str) -> str:
     """The caller's key; never the id of a command, whatever the caller chooses."""
-    # Databases index it: an index holds no text of any length and, in PostgreSQL, not every character.
+    # Databases index the cause: an index limits its length, and PostgreSQL does not store every character.
     whole = key.encode("utf-8", "surrogatepass")
     return f"key:{key if len(whole) <= LONGEST_KEY and key.isprintable() else sha256(whole).hexdigest()}"
 
@@ -272,11 +272,6 @@ def worker_of(token: str) -> str:
     return token.rpartition("#")[0] or token
 
 
-def is_held_by(worker: str, token: str) -> bool:
-    """True if this worker made the claim of this token."""
-    return token.startswith(f"{worker}#")
-
-
 def queue_topic(agent: str) -> str:
     """The topic on which a store announces tickets of an agent; no conversation has this id."""
     return f"%{agent}"
@@ -291,7 +286,7 @@ _HAPPENING = "happening-"
 
 
 def happening_id(delivery: str) -> str:
-    """The conversation that an event of the team's own conversations starts, by the key of its delivery."""
+    """The id of the conversation that starts with an event of the team's own conversations, by the delivery's key."""
     return f"{_HAPPENING}{sha256(delivery.encode()).hexdigest()[:32]}"
 
 
@@ -320,18 +315,19 @@ _TRACE = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 
 def trace_context(trace: str, span: str = NO_SPAN, sampled: bool = True) -> str:
-    """A place in a trace; without a span it is the beginning of the trace."""
+    """A `traceparent`; without a span it is the beginning of the trace."""
     return f"00-{trace}-{span}-{'01' if sampled else '00'}"
 
 
 def at_span(trace_context: str, what: str) -> str:
-    """The place of something in the same trace."""
+    """The `traceparent` of the span of `what` in the same trace."""
     return f"{trace_context[:36]}{span_id(what)}{trace_context[52:]}"
 
 
 @lru_cache(maxsize=1024)
 def split_trace(trace_context: str) -> tuple[str, str, bool]:
-    """The trace, the span ("" at the beginning of the trace) and whether it is sampled; what is no place is not."""
+    """The trace, the span ("" at the beginning of the trace), and True if it is sampled; ("", "", False) if the text is
+    no `traceparent`."""
     if (found := _TRACE.fullmatch(trace_context)) is None:
         return "", "", False
     trace, span, flags = found.groups()

@@ -141,12 +141,12 @@ class RunOptions(TypedDict, total=False):
     """Files that go with the text: paths, addresses, or bytes as a File."""
     strategy: Strategy | None
     model: Any
-    """What takes the place of the team's strategy and model in this run and its delegates. Agents and handoffs keep
-    those that they declare. Neither is recorded: a process that takes up the run later uses the team's."""
+    """They replace the team's strategy and model in this run and its delegates. Agents and handoffs keep those that
+    they declare. Neither is recorded: a process that takes up the run later uses the team's."""
 
 
 class WorkflowOptions(TypedDict, total=False):
-    """Options of a workflow's run beside its inputs; they mean what they mean for a run."""
+    """Options of a workflow's run beside its inputs, as in RunOptions."""
 
     conversation: str | None
     context: Mapping[str, Any] | None
@@ -161,8 +161,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def with_options(method: F) -> F:
-    """Show each option of a run in the signature of a method that takes them as keywords: `inspect`, and what is built
-    on it, such as help(…) and notebooks, would show `**options`."""
+    """Show each option of a run in the signature of a method that takes them as keywords. Without it, `inspect`,
+    help(…) and notebooks show `**options`."""
     return _shows(method, RunOptions.__annotations__)
 
 

@@ -22,8 +22,8 @@ LABEL = 80
 
 
 def inline(text: str, longest: int = LABEL) -> str:
-    """Words from outside within a line of ours: as they are if they are a plain name, else in quotation marks, on one
-    line, and cut after `longest` characters."""
+    """Text from outside, for use inside a line of ours: unchanged if it is a plain name, else quoted, on one line, and
+    cut after `longest` characters."""
     if len(text) <= longest and PLAIN.fullmatch(text):
         return text
     shown = text if len(text) <= longest else f"{text[:longest]}…"

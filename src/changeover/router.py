@@ -69,7 +69,8 @@ class Router:
         return len(await reset(self._log().experience, now, capability, agent))
 
     async def put(self, profile: Profile) -> None:
-        """Store a profile, which replaces the declared one and an earlier one in the store."""
+        """Store a profile. It replaces an earlier one in the store, and fills in what the declaration of the agent
+        leaves empty; an agent that code does not declare is added."""
         if not isinstance(profile, Profile):
             raise MisconfiguredError(f"profile={profile!r} is not a Profile(…); give one, such as Profile('billing')")
         if faults := profile_faults(profile):
@@ -92,7 +93,7 @@ class Router:
         await self._engine.world()
 
     async def _found(self, wish: Wish) -> Recommendation | None:
-        # A random id and not the task: among equals, it is not always the same agent.
+        # A random id, not the task: it decides among equals, so the same agent is not chosen every time.
         chosen = await self._engine.perform(FindReceiver(f"{uuid4().hex}@", 0, "", "", wish))
         if not isinstance(chosen, ReceiverChosen) or not chosen.receiver:
             return None

@@ -200,12 +200,12 @@ class Team(Conductor, Generic[T_co]):
         return Observers(found) if len(found) > 1 else next(iter(found), None)
 
     def _declare(self, world: World) -> None:
-        """Code declares this world from now on."""
+        """Use this world as the one that code declares."""
         self._world, self._union = world, Union(self._declared, world, self._watched)
 
     def _united(self, edition: int, rows: Sequence[Declaration]) -> World:
         world = self._union.world(edition, rows)
-        self._dispatcher.look(world)
+        self._dispatcher.refresh(world)
         return world
 
     async def _current_world(self) -> World:
@@ -217,7 +217,7 @@ class Team(Conductor, Generic[T_co]):
         self._declared, world = joined(more, (), self._world)
         self._declare(world)
         self._engine.declare(self._watched(world))
-        self._dispatcher.look(world)
+        self._dispatcher.refresh(world)
 
     def _watched(self, world: World) -> World:
         if self._tracing is not None:
@@ -261,7 +261,7 @@ class Team(Conductor, Generic[T_co]):
         engine: EngineFactory | None = None,
     ) -> Team[T_co]:
         """The same team on another store, and on another `engine` if given; `watch` may wrap the world that its effects
-        act upon. It has `telemetry`, and logs what happens (`narrated`), if this is given or the team declares it."""
+        act upon. `telemetry` is for a team that declares none; with `narrated` it logs the events of conversations."""
         twin, own = object.__new__(type(self)), self._declared
         told = own.telemetry if own.telemetry is not None else telemetry
         twin._declared = redeclare(
@@ -289,7 +289,7 @@ class Team(Conductor, Generic[T_co]):
 
     @property
     def bus(self) -> Bus:
-        """The event bus: publishes events, and shows what became of them."""
+        """The event bus: publishes events, and shows their deliveries."""
         return self._bus
 
     @property
@@ -304,7 +304,7 @@ class Team(Conductor, Generic[T_co]):
         return self.log.declarations.checked_by(self._union.check)
 
     def draft(self, rows: Sequence[Declaration]) -> World:
-        """The team that the code and these rows of a store would be. Nothing is written, opened or run.
+        """The team that the code and these rows of a store would make. Nothing is written, opened or run.
 
         Raises MisconfiguredError with all faults.
         """
@@ -347,7 +347,7 @@ class Team(Conductor, Generic[T_co]):
         - `user` and `correlation_id`: recorded, and shown to tools. `key`: the same key gives the same run.
 
         Raises MisconfiguredError before anything is recorded, and a ChangeoverError if the run fails, which carries the
-        result so far. If a person or a worker has to act first, the result says so by its status.
+        result so far. If a person or a worker has to act first, the result has the status "waiting".
         """
         return await self._engine.result(self._message(text, options))
 
@@ -448,8 +448,8 @@ class Team(Conductor, Generic[T_co]):
         return read_along(self._engine.stream(Resume(conversation), first), after)
 
     async def prompt(self, conversation: str, seq: int) -> Prompt | None:
-        """What a model was sent in a `conversation` for the reply with this `seq`, or for a failed attempt at one; None
-        if that event is another one. It is rebuilt from the log and from the recorded versions of the store's
+        """The prompt that a model got in a `conversation` for the reply with this `seq`, or for a failed attempt at
+        one; None if that event is neither. It is rebuilt from the log and from the recorded versions of the store's
         declarations. Raises ConversationNotFound."""
         check_id(conversation=conversation)
         check_seq(seq=seq)
@@ -474,8 +474,8 @@ class Team(Conductor, Generic[T_co]):
         return self._is_open
 
     async def open(self) -> None:
-        """What `async with` does first: take up unfinished work and hand events of the bus to their subscribers, now
-        and until `close`."""
+        """Take up unfinished work, and hand events of the bus to their subscribers until `close`; `async with` does so
+        on entry."""
         self._is_open = True
         await self._engine.take_up()
         await self._dispatcher.start()
@@ -487,7 +487,7 @@ class Team(Conductor, Generic[T_co]):
         await self._engine.close()
         if self._log is not None:
             await self._log.close()
-            await asyncio.sleep(0)  # callers that waited are told before this returns
+            await asyncio.sleep(0)  # so that callers that wait for the log go on before this returns
         self._log = None
 
     async def __aenter__(self) -> Self:

@@ -82,8 +82,8 @@ class HeldTicket:
     async def complete(self, result: str) -> None:
         """Record the `result`; the conversation goes on with it.
 
-        Raises ExpectationError if the result does not fit what the sender expects. The first time the claim holds, and
-        may bring another result; the second time the task has failed.
+        Raises ExpectationError if the result does not fit what the sender expects. The first time, the claim holds and
+        the worker may bring another result; the second time, the task has failed.
         """
         check_texts(result=result)
         await self._engine.put(Finish(self._taken, self._by, result))
@@ -125,9 +125,9 @@ class TicketClaim(HeldTicket):
 
 
 async def held(engine: Engine, log: Callable[[], Log], id: str, handle: str, lease: float = LEASE) -> HeldTicket:
-    """The ticket that a worker claimed by any process on the store, by the `handle` of its claim.
+    """The ticket that a worker claimed through any process on the store, found by the `handle` of the claim.
 
-    Raises ClaimLost if the claim does not hold any more, and MisconfiguredError if the lease is no length of time.
+    Raises ClaimLost if the claim is no longer valid, and MisconfiguredError if the lease is not a number of seconds.
     """
     if faults := lease_faults(lease):
         raise MisconfiguredError(*faults)
@@ -144,7 +144,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _seconds(text: str) -> float:
-    """A time of a handle; 0 if a client has changed it, which makes every answer late."""
+    """The time in a handle; 0 if a client has damaged it, so that every answer is late."""
     try:
         found = float(text)
     except ValueError:
@@ -197,7 +197,7 @@ def lease_faults(lease: object) -> list[str]:
 
 
 def whole_faults(**given: object) -> list[str]:
-    """Faults of numbers that have to be whole, 1 or more."""
+    """Faults of values that must be whole numbers, 1 or more."""
     fits = (isinstance(each, int) and not isinstance(each, bool) and each >= 1 for each in given.values())
     pairs = zip(given.items(), fits, strict=True)
     return [f"{name}={value!r} must be a whole number, 1 or more" for (name, value), fit in pairs if not fit]

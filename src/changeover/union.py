@@ -35,7 +35,7 @@ logger = logging.getLogger("changeover.team")
 Watch = Callable[[World], World]
 
 SECTIONS: dict[str, Kind] = {"agents": "agent", "tools": "tool", "skills": "skill", "workflows": "workflow"}
-"""The parts of a team's document that stand in rows of these kinds."""
+"""The kind of the rows that hold each section of a team's document."""
 BLANK = Declared(())
 FIXED = ("name", "store")
 LISTED: dict[str, Callable[[Any], str]] = {
@@ -43,9 +43,9 @@ LISTED: dict[str, Callable[[Any], str]] = {
     "schedules": lambda declared: declared.name,
     "workflows": lambda declared: declared.id,
 }
-"""Settings that are lists of what has names: those of the store stand beside those of the code."""
+"""Settings that are lists, each with the name of an item: the store adds items whose names the code does not have."""
 SOURCE = "the store"
-"""What documents from a store are called in errors."""
+"""The name of documents from a store in errors."""
 
 
 class Union:
@@ -69,11 +69,11 @@ class Union:
         return self._watch(world) if self._watch else world
 
     def check(self, rows: Sequence[Declaration]) -> None:
-        """Raise MisconfiguredError with all faults if the code and these rows are no team."""
+        """Raise MisconfiguredError with all faults if the code and these rows do not make a valid team."""
         self.draft(rows)
 
     def draft(self, rows: Sequence[Declaration]) -> World:
-        """The team that the code and these rows would be, with connections of its own, which are not opened; raises
+        """The team that the code and these rows would make, with connections of its own, which are not opened; raises
         MisconfiguredError with all faults."""
         return self._assembled(0, rows, None)
 
@@ -100,7 +100,7 @@ class Union:
         )
 
     def _options(self, given: Mapping[str, Any], gone: Mapping[str, Member]) -> dict[str, Any]:
-        """The settings of the store that code leaves open; a start agent that is gone is not one."""
+        """The settings of the store that code leaves open, without a start agent that was withdrawn."""
         left_open = {name: value for name, value in given.items() if self._leaves_open(name)}
         both = {name: self._with_own(name, given[name]) for name in LISTED if name in given}
         return {name: value for name, value in left_open.items() if name != "start" or value not in gone} | both
@@ -112,17 +112,17 @@ class Union:
         return (*own, *(each for each in given if LISTED[name](each) not in taken))
 
     def _leaves_open(self, setting: str) -> bool:
-        """True if code leaves this setting as it is by default. The name and the store are always those of the code."""
+        """True if code leaves this setting at its default. The name and the store are always those of the code."""
         return setting not in FIXED and getattr(self._declared, setting) == getattr(BLANK, setting)
 
     def _withdrawn(self, rows: Sequence[Declaration]) -> dict[str, int]:
-        """What the rows declare no longer, each with the edition that withdrew it."""
+        """The disabled and removed rows, each with the edition that withdrew it."""
         ended = [each for each in rows if each.state != "enabled" and each.kind != "team"]
         hidden = self._ids  # code declares them
         return {_title(each): each.edition for each in ended if each.kind != "agent" or each.name not in hidden}
 
     def _overruled(self, rows: Sequence[Declaration]) -> Iterator[str]:
-        """What is said once of each agent and setting in the store that has no effect, because code declares it."""
+        """One warning for each agent, workflow and setting of the store that has no effect because code declares it."""
         settings = _documents(rows, "team").get(self._declared.name, {})
         found = [f"agent {each.name!r}" for each in rows if _is(each, "agent") and each.name in self._ids]
         flows = {workflow.id for workflow in self._declared.workflows}
@@ -146,8 +146,8 @@ def read_rows(
 
 
 def document_of(rows: Sequence[Declaration], team: str) -> dict[str, Any]:
-    """The rows that are enabled as one document: settings of the team of this name, agents, tools,
-    skills and workflows."""
+    """The rows that are enabled, as one document: settings of the team of this name, agents, tools, skills and
+    workflows."""
     sections = {section: _documents(rows, kind) for section, kind in SECTIONS.items()}
     return {**_documents(rows, "team").get(team, {}), **sections}
 
@@ -171,7 +171,7 @@ def in_code(declared: Declared) -> list[Named]:
 
 
 def withdrawn(rows: Sequence[Declaration]) -> dict[str, list[str]]:
-    """The names of what is disabled or removed, by section: documents may still name it."""
+    """The names of rows that are disabled or removed, by section: documents may still name them."""
     return {section: [each.name for each in rows if _is(each, kind, False)] for section, kind in SECTIONS.items()}
 
 
@@ -182,7 +182,8 @@ def stand_ins(rows: Sequence[Declaration], code: Sequence[Named]) -> dict[str, M
 
 
 def _unchanged(new: World, last: World, found: Mapping[str, T]) -> dict[str, T]:
-    """The models or toolkits of agents that are declared as before: they may hold connections."""
+    """The models or toolkits of agents whose declaration did not change; they are kept, since they may hold
+    connections."""
     seats, before = new.roster.seats, last.roster.seats
     same = {id for id, seat in seats.items() if isinstance(seat, Seat) and _agent(before.get(id)) == seat.agent}
     return {id: each for id, each in found.items() if id in same}
@@ -205,7 +206,7 @@ def _documents(rows: Sequence[Declaration], kind: str) -> dict[str, dict[str, An
 
 
 def _stand_in(row: Declaration) -> Function:
-    """A member in the place of an agent that is disabled or removed: others may still name it, and it gets nothing."""
+    """A member in the place of an agent that is disabled or removed: others may name it, but it gets no handoffs."""
 
     def never_called(context: RunContext) -> str:
         raise AssertionError(f"{row.name} was withdrawn, and gets no handoffs")

@@ -80,7 +80,7 @@ class Worker:
         """
         await self.check()
         started = self._team.clock.now()
-        await self._show_up(started)
+        await self._announce(started)
         renewing = asyncio.ensure_future(self._renew(started))
         try:
             with self._team.log.queue.listening(self._agents) as bell:
@@ -140,7 +140,7 @@ class Worker:
             logger.exception("news=… raised on %s", news.ticket.id)
 
     async def _pause(self, bell: Bell) -> None:
-        """Wait until there may be something to claim and room for it, or it is time to look."""
+        """Wait until there may be a ticket to claim and room for it, or the longest pause is over."""
         waits = [asyncio.ensure_future(self._stopping.wait()), *self._tasks]
         if len(self._tasks) < self._concurrency:
             waits.append(asyncio.ensure_future(bell.wait()))
@@ -151,7 +151,7 @@ class Worker:
                 if wait not in self._tasks:
                     wait.cancel()
 
-    async def _show_up(self, started: float) -> None:
+    async def _announce(self, started: float) -> None:
         """Tell the store that this worker is alive, for as long as a lease."""
         now = self._team.clock.now()
         seen = SeenWorker(
@@ -164,7 +164,7 @@ class Worker:
         """Renew the claims of tickets in work; stop working on those that another worker has by now."""
         while True:
             await asyncio.sleep(self._lease / 3)
-            await self._show_up(started)
+            await self._announce(started)
             held = {taken.ticket.id: taken for taken in self._tasks.values()}
             if not held:
                 continue
@@ -193,8 +193,8 @@ def _number_faults(concurrency: int, lease: float, grace: float) -> list[str]:
 
 
 def _faults(team: Team, agents: Sequence[str], begins: bool = True) -> list[str]:
-    """Faults of the agents that a worker is to serve. Before it begins, one that is not known may be declared in the
-    store."""
+    """Faults of the agents that a worker is to serve. Before it begins, an unknown agent is no fault on a store, which
+    may declare it."""
     if not isinstance(team, Team):
         return [f"team={team!r} is not a Team(…)"]
     if isinstance(agents, str) or not agents:

@@ -79,7 +79,7 @@ def test_all_faults_of_a_team_are_reported_at_once():
         "agent 'twin' handoff 'handoff_to_nowhere' has a variable called '_x'; names that begin with",
         "agent 'twin': skill 'x': its SKILL.md cannot be read: No such file or directory",
         "agent 'twin' has a tool called 'no good', which providers refuse; use letters",
-        "agent 'twin' has model='nobody:gpt-5', which no provider is known by",
+        "agent 'twin' has model='nobody:gpt-5', which names no known provider",
         "agent 'fn' needs a function, not str",
         "max_turns is 0; give 1 or more",
         "hook 'x' is not an event; choose one of",
@@ -344,7 +344,7 @@ def test_an_engine_that_is_no_function_is_a_fault():
     ("option", "said"),
     [
         ({"hooks": [print]}, "give a dict of events to functions, such as {'agent_handoff': print}"),
-        ({"routing": "words"}, "routing='words' is no routing; give Routing(…)"),
+        ({"routing": "words"}, "routing='words' is not a Routing(…)"),
         ({"store": Path("desk.db")}, "give an address, such as 'sqlite:///desk.db', or a Store(…)"),
         ({"store": ["sqlite:///desk.db"]}, "give an address"),
     ],

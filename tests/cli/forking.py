@@ -32,7 +32,7 @@ def furnish() -> None:
     for name in (*IMPORTED, *(module.name for module in walk_packages(cli.__path__, "changeover.cli."))):
         import_module(name)
     with suppress(SystemExit), redirect_stdout(StringIO()):
-        cli.app(["conversations", "--help"])  # typer imports lazily too
+        import_module("changeover.cli.commands").app(["conversations", "--help"])  # typer imports lazily too
     import_module("changeover.handoffs.tokens").load()
     import_module("changeover.stores.sql.statements").statements("sqlite")
 

@@ -106,6 +106,45 @@ def test_a_terminal_of_80_columns_gets_ids_whole_and_lines_that_fit(folder: Path
     assert coloured != plain
 
 
+LONG = "0189c2f4-5b7e-7d3a-9c41-2f6f3a1b8e55"
+
+
+@pytest.mark.parametrize(
+    ("columns", "head", "title"),
+    [
+        (80, ["conversation", "status", "title"], "I was charged twice for order…"),
+        (
+            120,
+            ["conversation", "status", "agent", "handoffs", "title"],
+            "I was charged twice for order 1042, and nobody has…",
+        ),
+    ],
+)
+def test_a_terminal_shows_each_conversation_on_one_line(tmp_path: Path, columns: int, head: list[str], title: str):
+    (tmp_path / "desk.py").write_text(
+        'from changeover import Agent, Team\nteam = Team([Agent("a-desk")], model="offline")'
+    )
+    said = "I was charged twice for order 1042, and nobody has answered my letter yet"
+    options = {"short": ["--conversation", "eve"], "long": ["--conversation", LONG, "--user", "ada"]}
+    one_by_one({name: ["run", "desk.py", said, *more] for name, more in options.items()}, tmp_path)
+    shown, code = on_a_terminal("conversations", at=tmp_path, columns=columns, NO_COLOR="1")
+    lines = shown.splitlines()
+    assert (code, lines[0].split()) == (0, head)
+    assert [line.split()[0] for line in lines[1:]] == [LONG, "eve"]
+    assert all(line.endswith(title) and len(line) <= columns for line in lines[1:])
+    assert changeover("conversations", at=tmp_path).stdout.count(said) == 2  # a pipe gets all of it
+
+
+def test_a_message_on_a_terminal_is_wrapped_between_words(tmp_path: Path):
+    on_a_terminal("db", "upgrade", at=tmp_path)
+    shown, _ = on_a_terminal("workflows", at=tmp_path, columns=40)
+    assert shown.splitlines() == [
+        "the store declares no workflows; to list",
+        "those of a team: changeover workflows",
+        "--team TEAM",
+    ]
+
+
 @pytest.mark.parametrize("what", ["ada", "desk.py"])
 def test_a_drawing_fits_its_terminal_and_says_the_same(folder: Path, waiting: Done, what: str):
     shown, code = on_a_terminal("graph", what, at=folder, columns=30, NO_COLOR="1")

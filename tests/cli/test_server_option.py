@@ -246,7 +246,7 @@ def _items(client: Any, path: str) -> list[dict[str, Any]]:
 def test_the_table_has_every_store_command():
     from typer.main import get_command
 
-    from changeover.cli import app
+    from changeover.cli.commands import app
 
     def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
         for name, each in getattr(command, "commands", {}).items():

@@ -15,7 +15,8 @@ from rich.console import Console
 from typer.main import get_command
 
 from changeover import Agent, Team, Variable, delegate, handoff, tool
-from changeover.cli import app, exits
+from changeover.cli import exits
+from changeover.cli.commands import app
 from changeover.cli.terminal.page import Page
 from changeover.cli.terminal.session import Session
 from changeover.cli.terminal.transcript import Transcript

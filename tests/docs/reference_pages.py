@@ -17,7 +17,7 @@ from sqlalchemy import Table
 from typer.core import TyperGroup
 
 from changeover import events
-from changeover.cli import app
+from changeover.cli.commands import app
 from changeover.cli.exits import EXITS
 from changeover.cli.terminal.help import paragraphs, sections, usage
 from changeover.stores.sql import schema

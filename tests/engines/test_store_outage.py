@@ -1,5 +1,6 @@
 """A conversation whose append fails because the store is away for a moment goes on by itself."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from changeover.stores.sql.log import SqlLog
 from changeover.stores.store import Store
 from changeover.testing import ScriptedModel, says
 from tests.databases import postgres, shared_store, sqlite_file
+from tests.engines.test_cancellation import Slow, in_time
 from tests.stores.entries import until
 
 __all__ = ["postgres", "shared_store", "sqlite_file"]
@@ -47,3 +49,25 @@ async def test_a_process_that_still_owns_a_conversation_goes_on_with_it_when_the
 
         await until(completed, 20)
     assert len(model.requests) <= 1 + len(appends)
+
+
+async def test_an_input_of_another_process_is_heard_though_the_store_is_away_when_it_is_taken_up(
+    shared_store: str, monkeypatch: pytest.MonkeyPatch
+):
+    claim: Callable[..., Any] = SqlLog.claim
+    failed = list[str]()
+
+    async def failing(log: SqlLog, conversation: str) -> bool:
+        if log is first.log and not failed:
+            failed.append(conversation)
+            raise StoreUnavailable("the store is away")
+        return bool(await claim(log, conversation))
+
+    slow, store = Slow(), Store(shared_store, lease=0.5)
+    async with slow.team(store, "model of lead") as first, slow.team(store, "model of lead") as second:
+        running = asyncio.create_task(first.run("go", conversation="c"))
+        await asyncio.wait_for(slow.begun.wait(), 10)
+        monkeypatch.setattr(SqlLog, "claim", failing)
+        assert await in_time(lambda: second.cancel("c")) is True
+        assert failed == ["c"]
+        assert (await in_time(lambda: running)).status == "cancelled"

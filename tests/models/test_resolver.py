@@ -50,7 +50,7 @@ def test_a_fault_of_several_agents_is_reported_once_beside_all_other_faults():
     found = faults(Agent("a"), Agent("b"), Agent("c", model="nobody:x"), Agent("d", model=7), model="openai:gpt-5")
     assert found == (
         "agents 'a', 'b' have model='openai:gpt-5', which needs the environment variable OPENAI_API_KEY",
-        "agent 'c' has model='nobody:x', which no provider is known by; write provider:model, such as 'openai:gpt-5'",
+        "agent 'c' has model='nobody:x', which names no known provider; write provider:model, such as 'openai:gpt-5'",
         "agent 'd' has a model of type int; give the name of a model, or an object with reply() and stream()",
     )
 

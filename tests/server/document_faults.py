@@ -424,7 +424,7 @@ CASES: dict[str, list[Case]] = {
             "x",
             {"model": "nothing"},
             "model",
-            "has model='nothing', which no provider is known by; write provider:model, such as 'openai:gpt-5'",
+            "has model='nothing', which names no known provider; write provider:model, such as 'openai:gpt-5'",
         ),
         ("x", {"settings": 5}, "settings", "expected a mapping of settings, found 5"),
         (

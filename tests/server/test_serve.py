@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from typer.testing import CliRunner
 
-from changeover.cli import app
+from changeover.cli.commands import app
 from changeover.cli.demo.seeds import SEEDS, demo_team, sow
 from changeover.guards.approval import Approve
 from changeover.relay.ports.lists import ApprovalRow, ConversationRow

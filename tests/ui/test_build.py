@@ -193,7 +193,7 @@ def test_each_fault_of_an_agent_stands_at_its_field(builder: Builder, stocked: S
     expect(builder.fault("Id")).to_contain_text("has an unusable name")
     builder.fill(Id="clerk")
     cases = [
-        ("Model", "nothing", "which no provider is known by; write provider:model"),
+        ("Model", "nothing", "which names no known provider; write provider:model"),
         ("Tasks at a time", "0", "expected a whole number above 0, found 0"),
         ("Settings of the model, as JSON", "5", "expected a mapping of settings, found 5"),
         ("Template that introduces a handoff to it", "{no_such_part}", "no_such_part"),

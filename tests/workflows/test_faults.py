@@ -38,7 +38,7 @@ def test_cycles_unknown_agents_unreachable_steps_and_wrong_references_are_report
         "workflow 'flow' step 'd' comes after 'z', and there is no such step; choose among a, b, c, d, e, f",
         "workflow 'flow' step 'e' has when='steps.gone.output': there is no step 'gone'; there are: a, b, c, d, e, f",
         "workflow 'flow' step 'f' has input='steps.e.outptu': a step gives no 'outptu'; it gives: output, text, status",
-        "workflow 'flow' step 'f' has input='nothing': 'nothing' is nothing; there are: inputs, steps, context",
+        "workflow 'flow' step 'f' has input='nothing': 'nothing' cannot be read here; there are: inputs, steps, context",
         "workflow 'flow' step 'e' has the function 'chef', which is no Function of the team; there are: taste",
         "workflow 'flow' has output='steps.nowhere.output': there is no step 'nowhere'; there are: a, b, c, d, e, f",
     )
@@ -56,7 +56,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"when": "!inputs.ready"},
         "has when='!inputs.ready', which is no JMESPath: write !(…) around all that is negated",
     ),
-    "an item without for_each": ({"input": "{item}"}, "has input='item': 'item' is nothing; there are: "),
+    "an item without for_each": ({"input": "{item}"}, "has input='item': 'item' cannot be read here; there are: "),
     "a lone brace": ({"input": "a } b"}, "has an input in which the '}' has no partner; "),
     "a condition that is a number": ({"when": 3}, "has when=3; give JMESPath, or a function of what the steps gave"),
     "a timeout of nothing": ({"timeout": 0}, "has timeout=0; give seconds above 0, or None for no limit"),

@@ -62,7 +62,7 @@ class Agent(Generic[T_co]):
     tools: Sequence[Tool | HttpTool | SqlFunction | McpServer | Fn] = ()
     """What the model may call: functions, with or without `@tool`, HttpTool(…), SqlFunction(…) and McpServer(…)."""
     handoffs: Auto | Sequence[str | Handoff | Delegate] = AUTO
-    """To whom it may hand off: AUTO for all members, or a list of ids, handoff(…), delegate(…) and specialist(…)."""
+    """The members it may hand off to: AUTO for all, or a list of ids, handoff(…), delegate(…) and specialist(…)."""
     skills: Sequence[str | Path | Skill] = ()
     """Instructions that the agent can load on demand: folders with a SKILL.md, or Skill(…)."""
     specialization: str = ""

@@ -24,10 +24,10 @@ OnEnd = Literal["tell", "rollback"]
 
 
 class Policy(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What the declaration of a handoff wants to happen by itself, as its offer records it."""
+    """What follows a handoff automatically, as its declaration says and its offer records."""
 
     on_accepted: bool = False
-    """Whether a function is called after the acceptance."""
+    """True if a function is called after the acceptance."""
     on_timeout: OnEnd = "tell"
     on_failure: OnEnd = "tell"
 
@@ -124,7 +124,7 @@ def handoff(
 
 
 def policy_of(declared: Handoff | Delegate) -> Policy | None:
-    """What a declaration wants to happen by itself; None if nothing."""
+    """What follows automatically, as a declaration says; None if nothing does."""
     policy = Policy(declared.on_accepted is not None, declared.on_timeout, declared.on_failure)
     return None if policy == Policy() else policy
 

@@ -59,7 +59,7 @@ class Intent(Struct, frozen=True):
     final: bool = False
     """The delegate's answer is the run's answer."""
     policy: Policy | None = None
-    """What the declaration wants to happen by itself."""
+    """What follows automatically, as the declaration says."""
 
 
 class NoSuchReceiver(Struct, frozen=True):
@@ -261,7 +261,7 @@ def _described(variable: Variable) -> str:
 
 
 def _description(lead: str, about: str, instructions: str) -> str:
-    """The description of a handoff's tool; what the receiver is told is marked as such."""
+    """The description of a handoff's tool; instructions for the receiver are marked as such."""
     told = f"The receiver is told: {instructions}" if instructions else ""
     return " ".join(part for part in (lead, about, told) if part)
 
@@ -311,7 +311,7 @@ def declared_delegate(declared: Delegate, members: Mapping[str, Member]) -> Dele
 TRANSFERS = (TransferToAny, Transfer)
 """Moves that pass the conversation on, as a tuple: a union would be built with every isinstance()."""
 DECLARED = (Transfer, DelegateTo)
-"""Moves of a declaration, which has guards, a condition and functions of its own."""
+"""Moves that `handoff(…)` or `delegate(…)` declares, with guards, a condition and functions of their own."""
 CONDITIONAL = (UseTool, *DECLARED)
 """Moves that may have a `when`."""
 

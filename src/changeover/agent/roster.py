@@ -110,15 +110,16 @@ class Seat(Struct, frozen=True):
         )
 
     def misfits(self, variables: Mapping[str, Any]) -> tuple[str, ...]:
-        """What is wrong with the required context variables that are there and do not fit, one text for each."""
+        """The faults of required context variables that are present but do not fit, one text each."""
         lacking = set(self.lacks(variables)) & variables.keys()
         return tuple(misfit(each, variables[each.name]) for each in self.agent.requires if each.name in lacking)
 
 
 FULL, RECENT, MESSAGE_ONLY = Full(), Recent(), MessageOnly()
+DELEGATE = Mode.DELEGATE
 
 BRIEFING = 2
-"""A briefing may take one part in so many of a context window; the rest is for instructions, tools and the work."""
+"""A briefing may take one part in this many of a context window; the rest is for instructions, tools and the work."""
 
 
 class Roster(Struct, frozen=True):
@@ -168,7 +169,7 @@ class Roster(Struct, frozen=True):
     steps: dict[str, Function] = {}
     """Functions of the steps of workflows, which work as members that no agent can hand off to."""
     withdrawn: Mapping[str, int] = {}
-    """What the store declares no longer, such as "agent 'billing'", each with the edition that withdrew it."""
+    """Declarations that the store has withdrawn, such as "agent 'billing'", each with the edition that withdrew it."""
     following: Roster | None = None
     """The roster of the conversation's next run, if the store has changed since the current one began."""
     has_strategies: bool = False
@@ -177,7 +178,7 @@ class Roster(Struct, frozen=True):
     """True if the team has a circuit breaker; computed."""
 
     def __post_init__(self) -> None:
-        # What every decision asks is found out once, when the team is compiled.
+        # Every decision reads these, so they are computed once, when the team is compiled.
         force_setattr(self, "breaks", self.breaker is not None or self.own_breakers)
         declared = self.strategy is not None or bool(self.strategies)
         force_setattr(self, "has_strategies", declared or any(map(_declares_strategy, self.seats.values())))
@@ -197,7 +198,7 @@ class Roster(Struct, frozen=True):
 
     def value(self, agent: str, text: str) -> Any:
         """An answer of an agent as a value of its output type; the text if it declares none, or the text does not
-        fit. The result of a workflow is what JSON holds."""
+        fit. The result of a workflow is a value if its text is JSON."""
         if agent in self.workflows:
             return read(text)
         seat = self.seats.get(agent)
@@ -229,20 +230,20 @@ class Roster(Struct, frozen=True):
         return seat.moves.get(tool) if isinstance(seat, Seat) else None
 
     def callback(self, about: Rollback | Acceptance) -> Callable[..., Any] | None:
-        """The function that the declaration of a handoff names for what happened to it, if there is one."""
+        """The function that the declaration of a handoff names for its rollback or acceptance, if there is one."""
         move = self.move_of(about.handoff.sender, about.handoff.tool)
         if not isinstance(move, DECLARED):
             return None
         return move.declared.on_rollback if isinstance(about, Rollback) else move.declared.on_accepted
 
     def strategy_for(self, sender: str, receiver: str, mode: Mode, move: Move | None, run: int) -> ContextStrategy:
-        """How much the receiver sees: as the declaration of the sender's move says, else the receiver's, else that of
-        the run, else the team's, else the default of the mode."""
+        """The strategy that the sender's move declares, else the receiver's, else that of the run, else the team's,
+        else the default of the mode."""
         if isinstance(move, DelegateTo):
-            mode = Mode.DELEGATE
+            mode = DELEGATE
         if self.has_strategies and (found := self._declared_strategy(receiver, mode, move, run)) is not None:
             return as_strategy(found)
-        if mode is Mode.DELEGATE:
+        if mode is DELEGATE:
             return RECENT
         return MESSAGE_ONLY if sender == receiver else FULL
 
@@ -282,8 +283,8 @@ def seat(
 ) -> Seat:
     """Compile one agent.
 
-    `tools` are what its toolkit offers now. `transfers` says whether it may hand off at all. Its model is not shown
-    handoffs that lead only to `absent` members.
+    `tools` are those that its toolkit offers now. `transfers` is False if it may not hand off at all. Its model does
+    not see handoffs that lead only to `absent` members.
     """
     moves: dict[str, Move] = {tool.definition.name: tool for tool in tools}
     if transfers:
@@ -333,7 +334,7 @@ def _own_breaker(move: Move) -> CircuitBreaker | None:
 
 
 def _is_shown(agent: str, move: Move, absent: frozenset[str]) -> bool:
-    """True if a move leads to a member that is not absent; the generic handoff must lead to another than the agent."""
+    """True if a move leads to a member that is not absent; the generic handoff, to one other than the agent itself."""
     if isinstance(move, TransferToAny):
         return bool(set(move.receivers) - {agent})
     return absent.isdisjoint(move.definition.receivers)

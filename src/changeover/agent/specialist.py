@@ -50,9 +50,9 @@ def specialist(
 ) -> Specialist:
     """Declare that an agent may ask for a specialist: the router chooses a member of the team, whose result comes back.
 
-    `among` are the ids of the members to choose from (default: all). The model reads who there is. `name` and
-    `description` are what it sees of the tool, and `instructions` are what the specialist is told. The other parameters
-    mean what they mean in `delegate`: `strategy`, `when`, `final`, `max_iterations`, `approval`, `timeout`, `expects`,
+    `among` are the ids of the members to choose from (default: all); the model reads a list of them. `name` and
+    `description` are what the model sees of the tool, and `instructions` are for the specialist. The other parameters
+    are those of `delegate`: `strategy`, `when`, `final`, `max_iterations`, `approval`, `timeout`, `expects`,
     `on_accepted`, `on_rollback`, `on_timeout`, `on_failure` and `guards`.
     """
     return Specialist(
@@ -147,7 +147,7 @@ def specialist_tool(declared: Specialist) -> ToSpecialist:
 
 
 def guidance(name: str, specialists: Sequence[tuple[str, str]]) -> str:
-    """Instructions for an agent that may ask for a specialist: how to do it, and who there is."""
+    """Instructions for an agent that may ask for a specialist: how to do it, and the list of specialists."""
     lines = [f"- {id}: {about}" if about else f"- {id}" for id, about in specialists]
     return (
         f"You can get help with {name}: it finds the specialist that fits, and brings back what that one found."

@@ -34,7 +34,7 @@ LISTS = ("capabilities", "examples")
 
 
 def team_faults(members: object, start: str | None, handoffs: bool = True) -> list[str]:
-    """What is wrong with these members, one text for each fault; `handoffs` is False if none can be made at all."""
+    """The faults of these members, one text each; `handoffs` is False if none can be made at all."""
     if not isinstance(members, Sequence) or isinstance(members, str):
         return [f"a team is made of a list of agents, not of {type(members).__name__}: Team([Agent('triage', …)])"]
     if not members:
@@ -54,7 +54,7 @@ def team_faults(members: object, start: str | None, handoffs: bool = True) -> li
 
 
 def member_faults(member: Member, ids: Sequence[str], handoffs: bool) -> Iterator[str]:
-    """What is wrong with one member of a team with these ids, one text for each fault."""
+    """The faults of one member of a team with these ids, one text each."""
     if not isinstance(member.id, str) or not SLUG.fullmatch(member.id):
         yield "has an invalid id; use letters, digits, '-' and '_', at most 64"
     if isinstance(member, Function) and not callable(member.fn):
@@ -133,7 +133,7 @@ def _handoff_faults(agent: Agent, ids: Sequence[str]) -> Iterator[str]:
 
 
 def listed_ways(agent: Agent) -> Sequence[str | Handoff | Delegate] | None:
-    """The handoffs and delegations that an agent lists; None if it has AUTO, or something else than a list."""
+    """The handoffs and delegations that an agent lists; None if it has AUTO, or a value that is no list."""
     ways = agent.handoffs
     return ways if isinstance(ways, Sequence) and not isinstance(ways, str) else None
 
@@ -157,7 +157,7 @@ def _delegate_faults(way: Delegate, ids: Sequence[str]) -> Iterator[str]:
 
 
 def _beside_faults(variables: Variables) -> Iterator[str]:
-    """Why these variables, which are valid, cannot be parameters of a delegate beside those that all delegates have."""
+    """Faults of valid variables as parameters of a delegate, beside the parameters that every delegate has."""
     properties = compile_variables(variables)[0].get("properties")
     if properties is None:
         yield "has variables=, a pydantic model without fields of its own; give one with fields, or Variable(…)s"
@@ -221,7 +221,7 @@ def _name_faults(agent: Agent, generic: bool) -> Iterator[str]:
 
 
 def _named(agent: Agent, generic: bool) -> Iterator[tuple[str, str]]:
-    """The name of each function of this agent's model, and what it is."""
+    """The name of each function that this agent's model may call, and what it is, in words for errors."""
     yield FETCH, "which reads a stored context"
     if agent.skills:
         yield LOAD_SKILL, "which loads a skill"

@@ -1,7 +1,7 @@
 """The event bus: events, the subscriptions that start work when they are published, and schedules.
 
 `Team(subscriptions=[Subscription(…)], schedules=[Schedule(…)])` declares them; `team.bus` publishes events and shows
-what became of them. This room holds data: it has no clock and no network.
+their deliveries. This room holds data: it has no clock and no network.
 """
 
 from changeover.bus.delivery import Backlog, Delivery

@@ -21,16 +21,16 @@ NAME = re.compile(r"[a-z0-9]{1,50}")
 KNOWN = ("specversion", "id", "source", "type", "subject", "data", "data_base64")
 NEEDED = ("specversion", "id", "source", "type")
 ORIGIN = "originid"
-"""The attribute that holds the id which an event from outside had there."""
+"""The attribute that holds the id that the sender of an event gave it."""
 
 
 class Received(Struct, frozen=True):
-    """An event as a request tells it."""
+    """The event of a request."""
 
     type: str
     source: str
     key: str
-    """The same for all requests that tell the same event."""
+    """The same for all requests with the same event."""
     data: Any = None
     subject: str = ""
     attributes: dict[str, Any] = {}

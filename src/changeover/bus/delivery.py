@@ -15,7 +15,7 @@ DueOutcome: TypeAlias = Literal["started", "missed", "skipped"]
 KEPT = 30 * 86_400.0
 """Seconds for which events are kept by default."""
 SHORTEST = 3_600.0
-"""The fewest seconds for which they are kept: a signature that is used again is recognized by its event."""
+"""The least number of seconds for which they can be kept: a stored event shows that its signature is used again."""
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
@@ -90,21 +90,21 @@ def word_of(outcome: Outcome) -> str:
 
 
 class Fetch(NamedTuple):
-    """A process asks for deliveries to a subscriber."""
+    """The request of a process for deliveries to a subscriber."""
 
     team: str
     subscriber: str
     token: str
-    """Identifies what it gets."""
+    """Identifies the deliveries that it gets."""
     lease: float
-    """Seconds for which it has them unless it renews them, by the store's clock."""
+    """The length of the lease on them in seconds, by the store's clock."""
     limit: int
     now: float
-    """Those that are due later are not given out."""
+    """Deliveries that are due later are left out."""
 
 
 class Rest(NamedTuple):
-    """When something of a team can be delivered that cannot be now."""
+    """When the next delivery of a team that cannot begin now can begin."""
 
     due: float | None
     """The next due time, by the clock of the team."""
@@ -122,13 +122,13 @@ class Firing(NamedTuple):
     handled: float
     """The time up to which they are handled with this."""
     subscriber: str
-    """Who gets the event."""
+    """The subscriber that gets the event."""
     outcome: DueOutcome = "started"
-    """Without an event, why nothing starts."""
+    """If there is no event, why nothing starts."""
 
 
 class ScheduleState(Struct, frozen=True, kw_only=True):
-    """What a store remembers of a schedule."""
+    """The stored state of a schedule."""
 
     name: str
     handled: float
@@ -164,12 +164,12 @@ class Bell(Protocol):
 
 
 class Outbox(Protocol):
-    """Events and their deliveries, durable and shared by all processes of a team. Of one source, a subscriber gets an
-    event when it is done with the one before. Leases are timed by the store's clock, due times by the caller's."""
+    """Events and their deliveries, durable and shared by all processes of a team. A subscriber gets the events of one
+    source one at a time, in order. Leases are timed by the store's clock, due times by the caller's."""
 
     async def publish(self, team: str, event: BusEvent, subscribers: Sequence[str]) -> str:
-        """Store an event with its deliveries, all or nothing. Returns its id; if its key is known, that of the event
-        with this key. Raises KeyConflict if that is another event."""
+        """Store an event with its deliveries, all or nothing, and return its id. If an event with its key is stored,
+        return the id of that one; raises KeyConflict if its content differs."""
         ...
 
     async def take(self, fetch: Fetch) -> list[Delivery]:
@@ -177,7 +177,7 @@ class Outbox(Protocol):
         ...
 
     async def renew(self, tokens: Sequence[str], lease: float) -> None:
-        """Extend the leases of what was taken with these tokens."""
+        """Extend the leases of the deliveries that were taken with these tokens."""
         ...
 
     async def settle(self, delivery: Delivery, token: str, outcome: Outcome) -> bool:
@@ -223,14 +223,14 @@ class Outbox(Protocol):
 
 
 class Timetable(Protocol):
-    """What a store remembers of the schedules of its teams."""
+    """The stored states of the schedules of all teams."""
 
     async def known(self, team: str) -> list[ScheduleState]:
         """The schedules of a team, by name."""
         ...
 
     async def note(self, team: str, name: str, plan: str, now: float) -> None:
-        """Make a schedule known: due times of a new one, or of one with another plan, count from now on."""
+        """Store a schedule that is new, or has a new plan; its due times count from now on."""
         ...
 
     async def pause(self, team: str, name: str, paused: bool, now: float) -> bool:

@@ -1,4 +1,4 @@
-"""BusEvent: something that happened, as publishers tell it and subscribers get it."""
+"""BusEvent: something that happened, as a publisher reports it and subscribers get it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATTERN = re.compile(r"(\*|[^\s.*]+)(\.(\*|[^\s.*]+))*")
 LONGEST = 512
 """The most bytes of a type, a source, a key or a subject: databases index them."""
 INSIDE = "changeover."
-"""How the types of events begin that tell what happens inside."""
+"""The prefix of the types of events that Changeover itself publishes."""
 LARGEST = 1_000_000
 """The most characters that the data of an event may have as JSON."""
 
@@ -118,8 +118,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, type: str) -> bool:
-    """True if a type fits a pattern: `*` stands for one word, at the end for one or more. What happens inside is only
-    for patterns that name it."""
+    """True if a type fits a pattern: `*` stands for one word, at the end for one or more. Events of Changeover itself
+    fit only patterns that begin with INSIDE."""
     if type.startswith(INSIDE) and not pattern.startswith(INSIDE):
         return False
     return _compiled(pattern).fullmatch(type) is not None
@@ -150,8 +150,8 @@ def path_faults(name: str, path: object) -> list[str]:
 
 
 def holds(where: str, event: BusEvent) -> bool:
-    """True if a JMESPath condition gives a true value for an event; without a condition always. A function that does
-    not take the values of this event makes it false."""
+    """True if a JMESPath condition gives a true value for an event, or is empty. It is false if one of its functions
+    does not accept the values of this event."""
     try:
         return not where or bool(search(where, event.view()))
     except ValueError:

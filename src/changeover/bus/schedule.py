@@ -1,4 +1,4 @@
-"""Schedule: something that starts at times; and the arithmetic of its due times, also where clocks change."""
+"""Schedule: work that starts at set times, and the arithmetic of its due times, also where clocks change."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Overlap: TypeAlias = Literal["skip", "queue"]
 DUE = "changeover.schedule.due"
 """The type of the event that a schedule stores for each due time."""
 AFTER = "after"
-"""The attribute of such an event that names the one before, whose work has to end first."""
+"""The attribute of such an event with the id of the event before, whose work has to end first."""
 GRACE = 60.0
-"""A due time that no process has handled after so many seconds is missed."""
+"""A due time that no process has handled after this many seconds is missed."""
 WINDOWS = (3600.0, 86_400.0, 40 * 86_400.0)
 """How far back the last due time is looked for, step by step: a schedule may be due every minute or once a year."""
 
@@ -39,14 +39,14 @@ class Emit:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Something that starts at times.
+    """Work that starts at set times.
 
     - `name`: letters, digits, '-' and '_', at most 64.
     - `cron`: minute, hour, day of the month, month and day of the week, such as "0 7 * * 1" for Mondays at seven.
     - `start`: the id of an agent, Specialist(…), a workflow or its id, Emit(…) to publish an event, or a function.
     - `timezone`: the time zone that the hours are in, such as "Europe/Berlin". An hour that clocks skip in spring still
       has its start, and an hour that they repeat in autumn has one.
-    - `missed`: if no process was there in time, "run_once" starts once for all due times that were missed; "skip" not.
+    - `missed`: if no process ran at a due time, "run_once" starts once for all missed due times; "skip" starts nothing.
     - `overlap`: if the work of the last start is still under way, "skip" leaves the due time out, and "queue" starts
       when that work has ended.
     - `task`: what an agent is to do. `data`: given to what starts. `priority`: of a handoff.
@@ -65,7 +65,7 @@ class Schedule:
 
     @property
     def plan(self) -> str:
-        """What its due times depend on."""
+        """The cron expression and the time zone, on which its due times depend."""
         return f"{self.cron} {self.timezone}"
 
     @property
@@ -75,7 +75,7 @@ class Schedule:
 
     @property
     def subscription(self) -> Subscription:
-        """The subscription by which its due times reach what starts."""
+        """The subscription that hands its due times to what it starts."""
         task = self.task or f"The schedule {self.name} is due."
         return Subscription(DUE, to=self.start, task=task, priority=self.priority, name=self.subscriber, concurrency=1)
 
@@ -88,11 +88,11 @@ class Schedule:
         return (due for each in found if (due := each.timestamp()) > at)
 
     def next_runs(self, at: float, count: int = 1) -> list[float]:
-        """So many (`count`) of its next due times after the time `at`; fewer if there are no more in 50 years."""
+        """Its next `count` due times after the time `at`; fewer if there are no more in 50 years."""
         return list(islice(self.runs_after(at), count))
 
     def due(self, handled: float, now: float) -> float | None:
-        """Its last due time after `handled` that has come `now`; None if there is none."""
+        """Its last due time after `handled` and not after `now`; None if there is none."""
         for start in (max(handled, now - window) for window in (*WINDOWS, now - handled)):
             last = None
             for each in self.runs_after(start):
@@ -104,8 +104,8 @@ class Schedule:
         return None
 
     def event(self, team: str, due: float, now: float, after: str = "", manual: str = "") -> BusEvent:
-        """The event of a due time, `due`, of a `team`, made `now`; of a start by hand if `manual` is its id. `after`
-        is the event of the start before."""
+        """The event for the due time `due` in a `team`, made `now`. `after` is the id of the event of the start before;
+        `manual` is an id for a start by hand."""
         told = {"schedule": self.name, "due": datetime.fromtimestamp(due, UTC).isoformat(), "manual": bool(manual)}
         data = {**told, **({} if self.data is None else {"data": self.data})}
         more = {AFTER: after} if after and self.overlap == "queue" else {}
@@ -114,7 +114,7 @@ class Schedule:
 
 
 def schedule_faults(declared: object, receivers: Collection[str] | None) -> list[str]:
-    """What is wrong with the schedules of a team; `receivers` is as in `subscription_faults`."""
+    """The faults of the schedules of a team; `receivers` is as in `subscription_faults`."""
     if isinstance(declared, str) or not isinstance(declared, Sequence):
         return [f"schedules={declared!r} is not a list of Schedule(…)"]
     found = [f"{each!r} is not a Schedule(…)" for each in declared if not isinstance(each, Schedule)]

@@ -37,7 +37,7 @@ def checked_signature(secret: str, now: float, headers: Mapping[str, str], body:
         raise SignatureRefused(f"the timestamp is not within {TOLERANCE:g} s of now")
     expected = VERSION + _digest(secret, id, timestamp, headers, body)
     for each in given[SIGNATURE].split():
-        # Compared in a time that tells nothing about the right one.
+        # Compared in constant time: how long it takes reveals nothing about the right signature.
         if hmac.compare_digest(each.encode("utf-8", "replace"), expected.encode()):
             return expected
     raise SignatureRefused("the signature does not fit the request")

@@ -1,4 +1,4 @@
-"""Subscription: who gets which events; and Specialist and Webhook, two of those who can get them."""
+"""Subscription: which events go to which target; Specialist and Webhook are two kinds of target."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Target: TypeAlias = str | Specialist | Workflow | Webhook | Handler
 
 @dataclass(frozen=True)
 class Subscription:
-    """Events of a type, and who gets them.
+    """Hands events of some types to a target.
 
     - `types`: the type of an event; * stands for one word, at the end for one or more: "security.*".
     - `to`: the id of an agent, which gets a handoff; Specialist(…); a workflow or its id, whose inputs are the data of
@@ -98,7 +98,7 @@ class Subscription:
 
 
 def title_of(target: object) -> str:
-    """What a target is called."""
+    """The name of a target."""
     match target:
         case str():
             return target
@@ -117,8 +117,8 @@ def is_url(target: object) -> bool:
 
 
 def subscription_faults(declared: object, receivers: Collection[str] | None) -> list[str]:
-    """What is wrong with the subscriptions of a team; `receivers` are the ids of its agents and workflows, None if a
-    store may declare further ones."""
+    """The faults of the subscriptions of a team; `receivers` are the ids of its agents and workflows, None if a store
+    may declare further ones."""
     if isinstance(declared, str) or not isinstance(declared, Sequence):
         return [f"subscriptions={declared!r} is not a list of Subscription(…)"]
     found = [f"{each!r} is not a Subscription(…)" for each in declared if not isinstance(each, Subscription)]
@@ -166,7 +166,7 @@ def kept_faults(seconds: object) -> list[str]:
 
 
 def target_faults(name: str, target: object, receivers: Collection[str] | None) -> list[str]:
-    """Faults of what starts with an event."""
+    """Faults of the target of a subscription, or of a schedule."""
     match target:
         case Specialist(capability, task=task):
             faults = [] if isinstance(capability, str) and capability.strip() else ["needs the name of a capability"]

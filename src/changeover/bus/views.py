@@ -63,7 +63,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
 
 
 class SubscriberView(Struct, frozen=True, kw_only=True):
-    """A subscription, and how far it is behind."""
+    """A subscription and its backlog."""
 
     id: str
     types: str
@@ -81,7 +81,7 @@ class SubscriberView(Struct, frozen=True, kw_only=True):
 
 
 class ScheduleView(Struct, frozen=True, kw_only=True):
-    """A schedule, and what comes next."""
+    """A schedule, its next runs and its last start."""
 
     name: str
     cron: str
@@ -101,7 +101,7 @@ class ScheduleView(Struct, frozen=True, kw_only=True):
 
 
 class BusCalls(Protocol):
-    """What people do with the bus of a team."""
+    """The bus of a team, as the command line, the API and pages use it."""
 
     async def publish(self, type: str, data: Any, key: str, source: str, subject: str) -> str:
         """Publish an event; returns its id."""
@@ -120,7 +120,7 @@ class BusCalls(Protocol):
         ...
 
     async def subscribers(self) -> list[SubscriberView]:
-        """The subscriptions, and how far each is behind."""
+        """The subscriptions, each with its backlog."""
         ...
 
     async def resend(self, event: str, subscriber: str) -> int:
@@ -129,7 +129,7 @@ class BusCalls(Protocol):
 
 
 class ScheduleCalls(Protocol):
-    """What people do with the schedules of a team."""
+    """The schedules of a team, as the command line, the API and pages use them."""
 
     async def all(self) -> list[ScheduleView]:
         """All schedules, each with its next run."""
@@ -174,7 +174,7 @@ def dead_letter(delivery: Delivery) -> DeadLetter:
 
 
 def subscriber_view(subscription: Subscription, behind: Backlog | None) -> SubscriberView:
-    """A subscription with its backlog; None if nothing waits."""
+    """A subscription with its backlog, which is None if nothing waits."""
     names = ("id", "types", "where", "priority", "tries")
     return SubscriberView(
         **{name: getattr(subscription, name) for name in names},
@@ -200,7 +200,7 @@ def schedule_view(schedule: Schedule, paused: bool, next_runs: Sequence[float], 
 
 
 def kind_of(target: object) -> TargetKind:
-    """What kind of thing gets an event."""
+    """The kind of a target."""
     match target:
         case Specialist():
             return "specialist"
@@ -217,7 +217,7 @@ def kind_of(target: object) -> TargetKind:
 
 
 def shown_target(target: object) -> str:
-    """What gets an event, in words; the query of an address may hold a secret and is left out."""
+    """A target in words, without the query of an address, which may hold a secret."""
     if isinstance(target, Emit):
         return target.type
     if isinstance(target, Specialist):

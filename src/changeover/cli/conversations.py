@@ -34,7 +34,10 @@ def list_conversations(  # noqa: PLR0913 - each is a declared option
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List conversations, newest first."""
+    """List conversations, newest first.
+
+    A terminal shows a line for each: where it is too narrow for all columns, --json has the others.
+    """
     from changeover.cli.terminal.render import print_list, when
 
     async def find(opened: OpenStore) -> list[Any]:
@@ -58,6 +61,7 @@ def list_conversations(  # noqa: PLR0913 - each is a declared option
             "title": one_line(row.title),
         },
         "no conversations",
+        spare=("user", "updated", "handoffs", "agent"),
     )
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from inspect import cleandoc
@@ -96,8 +96,24 @@ def say(text: str) -> None:
 
 
 def tell(text: str) -> None:
-    """Print a message that is not a result on standard error."""
-    typer.echo(clean(text), err=True)
+    """Print a message that is not a result on standard error. On a terminal it is wrapped between words."""
+    lines = clean(text).split("\n")
+    typer.echo("\n".join(_wrapped(lines) if sys.stderr.isatty() else lines), err=True)
+
+
+def _wrapped(lines: Iterable[str]) -> Iterator[str]:
+    from rich.text import Text
+
+    out = console(error=True)
+    for line in lines:
+        said = line.lstrip(" -")
+        indent = len(line) - len(said)
+        if said.startswith("changeover ") or indent + 20 > out.width:
+            yield line  # a command to copy: the terminal breaks the line and copies it whole
+            continue
+        for index, part in enumerate(Text(said).wrap(out, out.width - indent) or [Text("")]):
+            part.rstrip()
+            yield f"{' ' * indent if index else line[:indent]}{part}"
 
 
 @contextmanager
@@ -129,8 +145,7 @@ class _LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         raised = f": {type(record.exc_info[1]).__name__}: {record.exc_info[1]}" if record.exc_info else ""
-        out, text = console(error=True), clean(f"changeover: {record.getMessage()}{raised}")
-        out.print(text, markup=False, soft_wrap=not out.is_terminal)
+        tell(f"changeover: {record.getMessage()}{raised}")
 
 
 def _configure_log() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -100,6 +101,7 @@ def serve(  # noqa: PLR0913 - each is a declared option
         if log_format is not None and not access_log:
             logging.getLogger("changeover.server").setLevel(logging.WARNING)
         asyncio.run(_serve(served, settings, shown, demo, host=host, port=port, root_path=prefix.rstrip("/")))
+        tell("\nStopped." if sys.stderr.isatty() else "Stopped.")  # below the ^C of a terminal
 
 
 async def _serve(team: Team, settings: Settings, store: str, demo: bool, **where: Any) -> None:

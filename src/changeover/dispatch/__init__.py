@@ -1,1 +1,1 @@
-"""The event bus at work: publishing, handing events to subscribers, and starting what schedules say."""
+"""The event bus at work: it publishes events, hands them to subscribers, and starts the work of schedules."""

@@ -1,4 +1,4 @@
-"""Bus: publishes events of a team, and shows what became of them; the type of `team.bus`."""
+"""Bus: publishes events of a team, and shows their deliveries; the type of `team.bus`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 SIGNED, NONCE = "signaturehash", "requestid"
 """Attributes of an event that came with a signed request: a hash of the signature, and an id of the request."""
 PAGE = 100
-"""How many events a list shows, unless its reader wants more."""
+"""How many events a list has by default."""
 
 
 class EventRecord(BusEvent, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""BusConsole and ScheduleConsole: what the command line, the API and pages show of events and schedules, and do."""
+"""BusConsole and ScheduleConsole: events and schedules as the command line, the API and pages show and control them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from changeover.dispatch.bus import Bus
 from changeover.dispatch.scheduler import Schedules, ScheduleStatus
 
 RUNS = 5
-"""The next runs of a schedule that are shown."""
+"""How many next runs of one schedule are shown."""
 
 
 class BusConsole:
-    """The bus of a team as its people see it."""
+    """Implements BusCalls with the bus of a team."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -51,7 +51,7 @@ class BusConsole:
 
 
 class ScheduleConsole:
-    """The schedules of a team as its people see them."""
+    """Implements ScheduleCalls with the schedules of a team."""
 
     def __init__(self, schedules: Schedules, bus: Bus) -> None:
         self._schedules, self._bus = schedules, bus

@@ -1,4 +1,4 @@
-"""Consumer: hands events to one subscriber, and records how that went."""
+"""Consumer: hands events to one subscriber, and records the outcomes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAUSE = 1.0
 """Seconds before a store that is not available is asked again."""
 
 Handle = Callable[[Subscription, Delivery], Awaitable[str]]
-"""Hands an event to a subscriber; returns the id of what it started."""
+"""Hands an event to a subscriber; returns the id of the conversation that it started, if any."""
 
 
 class NotYet(Exception):
@@ -32,8 +32,8 @@ class NotYet(Exception):
 
 
 class Consumer:
-    """Takes the deliveries of one subscription and handles some at once. What it takes is its own for `lease` seconds,
-    and longer while its process renews it."""
+    """Takes the deliveries of one subscription and handles several at once. It leases each for `lease` seconds; the
+    BusDispatcher renews the leases."""
 
     def __init__(
         self, team: str, subscription: Subscription, outbox: Outbox, clock: Clock, lease: float, by: str
@@ -46,11 +46,11 @@ class Consumer:
 
     @property
     def tokens(self) -> set[str]:
-        """The tokens of what it has in hand."""
+        """The tokens of the deliveries under way."""
         return set(self._tasks.values())
 
     def wake(self) -> None:
-        """There may be something to take."""
+        """Look for deliveries, since there may be new ones."""
         self._wake.set()
 
     async def run(self, handle: Handle, postponed: Callable[[], None]) -> None:
@@ -71,7 +71,7 @@ class Consumer:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _take(self, handle: Handle, postponed: Callable[[], None]) -> bool:
-        """Begin with what can be taken; True if there is no room for more."""
+        """Begin the deliveries that can be taken; True if there is no room for more."""
         room = self.subscription.concurrency - len(self._tasks)
         if room <= 0:
             return True

@@ -21,13 +21,13 @@ logger = logging.getLogger("changeover.bus")
 SWEEP = 3_600.0
 """Seconds between two removals of old events."""
 LEASE = 30.0
-"""Seconds for which a process has a delivery unless it renews it, in a store that is not shared."""
+"""The length of the lease on a delivery in seconds, in a store that is not shared."""
 
 
 class BusDispatcher:
-    """Runs a consumer for each subscription, wakes them when there is something to take, and renews what they have.
+    """Runs a consumer for each subscription, wakes the consumers when there may be deliveries, and renews their leases.
 
-    It runs from `start` to `stop`, and only if the team has subscriptions or schedules; old events are removed anyway.
+    It runs from `start` to `stop`, and only if the team has subscriptions or schedules; it always removes old events.
     """
 
     def __init__(
@@ -45,16 +45,16 @@ class BusDispatcher:
     async def start(self) -> None:
         """Begin on this loop, now or as soon as there is a subscription."""
         self._loop = asyncio.get_running_loop()
-        self._sweeper = asyncio.ensure_future(_kept_up(self._sweep))
-        self.look(await self._world())
+        self._sweeper = asyncio.ensure_future(_run_forever(self._sweep))
+        self.refresh(await self._world())
 
-    def look(self, world: World) -> None:
-        """The subscriptions of the team may be others now."""
+    def refresh(self, world: World) -> None:
+        """Take up the subscriptions and schedules of this world, which may have changed."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._begin, bool(world.subscriptions or world.schedules))
 
     async def stop(self) -> None:
-        """End, and give back what is in hand."""
+        """End, and give back the deliveries under way."""
         tasks = [task for task in (self._task, self._sweeper) if task is not None]
         self._task, self._sweeper, loop, self._loop = None, None, self._loop, None
         if loop is None or loop.is_closed():
@@ -74,7 +74,7 @@ class BusDispatcher:
         by = f"{worker_name()}:{new_id()}"
         scheduler = Scheduler(self._log, self._clock)
         jobs = (lambda: self._serve(by), self._renew, lambda: scheduler.run(self._world, self._waking))
-        tasks = [asyncio.ensure_future(_kept_up(job)) for job in jobs]
+        tasks = [asyncio.ensure_future(_run_forever(job)) for job in jobs]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -100,7 +100,7 @@ class BusDispatcher:
                 await first(waits, lapse)
 
     def _adopt(self, world: World, by: str) -> None:
-        """Begin with new subscriptions, and end those that are gone."""
+        """Start the consumers of new subscriptions, and cancel those of subscriptions that changed or are gone."""
         wanted = {each.id: each for each in world.subscribers}
         for name, (consumer, task) in list(self._consumers.items()):
             if wanted.get(name) != consumer.subscription:
@@ -129,8 +129,8 @@ class BusDispatcher:
                 logger.info("%d events older than %g days were removed", swept, world.keep_events / 86_400)
 
 
-async def _kept_up(job: Callable[[], Awaitable[None]]) -> None:
-    """Do a job that never ends, and begin again if it fails."""
+async def _run_forever(job: Callable[[], Awaitable[None]]) -> None:
+    """Run a job that never ends, and start it again if it fails."""
     while True:
         try:
             await job()

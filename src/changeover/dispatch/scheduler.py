@@ -25,7 +25,7 @@ UNDER_WAY = ("running", "waiting", "interrupted")
 
 
 class ScheduleStatus(Struct, frozen=True, kw_only=True):
-    """A schedule, and what comes next."""
+    """A schedule, its next runs and its last start."""
 
     schedule: Schedule
     paused: bool = False
@@ -42,20 +42,20 @@ class Schedules:
         self._log, self._clock, self._world = log, clock, world
 
     async def list(self, *, runs: int = 1) -> list[ScheduleStatus]:
-        """All schedules, each with so many of its next `runs`."""
+        """All schedules, each with this number of next `runs`."""
         world = await self._world()
         known = {each.name: each for each in await self._log().timetable.known(world.roster.team)}
         return [self._status(each, known.get(each.name), runs) for each in world.schedules]
 
     async def show(self, name: str, *, runs: int = 5) -> ScheduleStatus:
-        """One schedule by its `name`, with so many of its next `runs`."""
+        """The schedule of this `name`, with this number of next `runs`."""
         world, schedule = await self._found(name)
         known = {each.name: each for each in await self._log().timetable.known(world.roster.team)}
         return self._status(schedule, known.get(name), runs)
 
     async def run(self, name: str) -> str:
-        """Start the schedule of this `name` now, whether or not it is paused; returns the id of the event. It is the
-        last start from now on; with `overlap="queue"` its work begins when that of the start before has ended."""
+        """Start the schedule of this `name` now, even if it is paused; returns the id of the event. It counts as the
+        last start; with `overlap="queue"` its work begins when that of the start before has ended."""
         world, schedule = await self._found(name)
         now, team, timetable = self._clock.now(), world.roster.team, self._log().timetable
         await timetable.note(team, name, schedule.plan, now)
@@ -69,7 +69,7 @@ class Schedules:
         await self._set_paused(name, True)
 
     async def resume(self, name: str) -> None:
-        """End the pause of `name`; what was due in it is not made up for."""
+        """End the pause of `name`; due times within the pause are not made up for."""
         await self._set_paused(name, False)
 
     async def _set_paused(self, name: str, paused: bool) -> None:
@@ -94,8 +94,8 @@ class Schedules:
 
 
 class Scheduler:
-    """Handles the due times of a team's schedules. Any number of processes may do so on one store: the due time up to
-    which a schedule is handled is moved on by one of them, together with the event that it stores."""
+    """Handles the due times of a team's schedules. Any number of processes may do so on one store: for each due time,
+    one of them stores the event and marks the time as handled, both at once."""
 
     def __init__(self, log: Callable[[], Log], clock: Clock) -> None:
         self._log, self._clock = log, clock
@@ -111,7 +111,7 @@ class Scheduler:
             await first(waits, LONGEST if upcoming is not None else None)
 
     async def handle(self, world: World, now: float) -> float | None:
-        """Handle what is due by now; returns the next due time, if there is one."""
+        """Handle the schedules that are due by now; returns the next due time, if there is one."""
         team, schedules = world.roster.team, world.schedules
         states = await self._states(team, schedules, now) if schedules else {}
         for schedule in schedules:
@@ -121,7 +121,7 @@ class Scheduler:
         return min((at for each in schedules for at in each.next_runs(now)), default=None)
 
     async def _states(self, team: str, schedules: Sequence[Schedule], now: float) -> dict[str, ScheduleState]:
-        """What is known of these schedules. Those that were not known are added."""
+        """The stored states of these schedules; a new schedule, or one with a new plan, is stored first."""
         timetable = self._log().timetable
         known = {each.name: each for each in await timetable.known(team)}
         new = [each for each in schedules if each.name not in known or known[each.name].plan != each.plan]
@@ -139,7 +139,7 @@ class Scheduler:
         await self._log().timetable.fire(firing, event)
 
     async def _outcome(self, team: str, schedule: Schedule, state: ScheduleState, late: float) -> DueOutcome:
-        """Whether something starts for a due time that is so many seconds late."""
+        """The outcome of a due time that is `late` by this number of seconds."""
         if schedule.missed == "skip" and late > GRACE:
             return "missed"
         if schedule.overlap == "skip" and await is_under_way(self._log(), team, state.last_event):
@@ -148,7 +148,7 @@ class Scheduler:
 
 
 async def is_under_way(log: Log, team: str, event: str) -> bool:
-    """True if what the event of a schedule started has not ended."""
+    """True if the work that the event of a schedule started has not ended."""
     for delivery in await log.outbox.deliveries(team, [event]) if event else ():
         if delivery.state == "waiting":
             return True
@@ -159,7 +159,7 @@ async def is_under_way(log: Log, team: str, event: str) -> bool:
 
 
 async def first(waits: Sequence[Awaitable[object]], timeout: float | None) -> None:
-    """Wait for the first of these, at most for so many seconds; then cancel the others."""
+    """Wait for the first of these, at most `timeout` seconds; then cancel the others."""
     tasks = [asyncio.ensure_future(each) for each in waits]
     try:
         await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)

@@ -33,7 +33,7 @@ SENDER = "bus"
 
 
 class Starter:
-    """Starts what a subscription says. A repetition starts nothing new: the key of the delivery is that of the run."""
+    """Starts the target of a subscription. A repeated delivery starts nothing new: its key is that of the run."""
 
     def __init__(self, engine: Engine, log: Callable[[], Log], clock: Clock, bus: Bus) -> None:
         self._engine, self._log, self._clock, self._bus = engine, log, clock, bus
@@ -101,7 +101,8 @@ def _package(subscription: Subscription, delivery: Delivery, template: str, rece
 
 
 def _conversation(delivery: Delivery) -> str:
-    """The id of the conversation that a happening inside starts, by which it is recognized; else left to the key."""
+    """The id of the conversation that an event of the team's own conversations starts; it marks the conversation as
+    such. Empty for other events, whose conversation gets its id from the key."""
     if not delivery.event.type.startswith(INSIDE) or delivery.event.type == DUE:
         return ""
     return happening_id(delivery.key)

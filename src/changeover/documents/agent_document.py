@@ -33,7 +33,8 @@ from changeover.tools.skill import Skill
 from changeover.tools.tool import name_of
 
 ABSENT = object()
-"""A tool or a skill that agents may name and do not get: it is disabled, or cannot be read, which is reported."""
+"""Stands for a tool or a skill that agents may name but do not get: it is disabled, or it has a fault that is
+reported."""
 
 
 def _read_model(value: YamlValue, scope: Scope) -> str | list[str]:
@@ -224,7 +225,7 @@ PLAIN = Record("a person or a function", {key: MEMBER.fields[key] for key in ("n
 
 
 def read_member(id: str, value: YamlValue, scope: Scope) -> Member:
-    """The Agent, Function or Person that stands under this id; in a list it has the id in it."""
+    """The Agent, Function or Person that stands under this id; `id` is empty in a list, where the value holds it."""
 
     def faults(member: Member) -> Iterator[str]:
         yield from (f"agent {member.id!r} {fault}" for fault in member_faults(member, scope.ids, True))
@@ -238,7 +239,7 @@ def _member(id: str, found: dict[str, Any], value: YamlValue) -> Member:
     if not is_person and "function" not in found:
         if "goto" in found:
             raise value.error("only a member with a function has 'goto'; an agent has 'handoffs'")
-        return Agent(id, **_sorted(found, value))
+        return Agent(id, **_agent_options(found, value))
     if is_person and "function" in found:
         raise value.error("a member is a person or has a function, and not both")
     if extra := found.keys() - {"function", "name", "description"} - (set() if is_person else {"goto"}):
@@ -248,8 +249,8 @@ def _member(id: str, found: dict[str, Any], value: YamlValue) -> Member:
     return Person(id, **found) if is_person else Function(id, found.pop("function"), **found)
 
 
-def _sorted(found: dict[str, Any], value: YamlValue) -> dict[str, Any]:
-    """The options of an agent, with the handoffs among its tools where handoffs belong."""
+def _agent_options(found: dict[str, Any], value: YamlValue) -> dict[str, Any]:
+    """The options of an agent, with the handoffs among its `tools` moved to `handoffs`."""
     for key in ("tools", "skills"):
         if key in found:
             found[key] = tuple(each for each in found[key] if each is not ABSENT)

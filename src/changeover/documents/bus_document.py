@@ -59,7 +59,7 @@ KINDS: dict[str, tuple[type, Shape]] = {
     "event": (Emit, EMIT_RECORD.shape(Emit)),
     "function": (object, FUNCTION),
 }
-"""What can start beside agents and workflows, by the key that tells it."""
+"""The targets beside agents and workflows, by the key that identifies them."""
 
 
 def _read_target(value: YamlValue, scope: Scope) -> Any:

@@ -50,8 +50,8 @@ class Record:
         make: Callable[[dict[str, Any]], T],
         faults: Callable[[T], Iterable[str | DocumentError]],
     ) -> T:
-        """What `make` builds of the values of a mapping. Wrong keys and the faults of what was built are reported
-        together, unless a value is missing or cannot be read."""
+        """The declaration that `make` builds from the values of a mapping. Wrong keys and the faults of the declaration
+        are reported together, unless a value is missing or cannot be read."""
         found, wrong = value.look(self.expected, self.fields, self.needed)
         readers = {self.parameter(key): partial(_reader(self.fields[key], scope), each) for key, each in found.items()}
         values, unread = read_each(readers)
@@ -65,7 +65,7 @@ class Record:
         return built
 
     def document(self, declared: Any, blank: Any, scope: Scope) -> dict[str, Any]:
-        """The mapping of a declaration; what is as in `blank`, which has only the needed values, is left out."""
+        """The mapping of a declaration, without values that equal those of `blank`, which has needed values only."""
         found = {}
         for key, field in self.fields.items():
             value = getattr(declared, self.parameter(key))
@@ -92,7 +92,7 @@ class Record:
         return closed({key: field.schema for key, field in self.fields.items()}, self.needed)
 
     def shape(self, make: Callable[..., Any], faults: Callable[[Any], Sequence[str]] | None = None) -> Shape:
-        """The shape of values that `make` builds of such a mapping."""
+        """The shape of values that `make` builds from such a mapping."""
 
         def write(declared: Any, scope: Scope) -> dict[str, Any]:
             blank = make(**{self.parameter(key): getattr(declared, self.parameter(key)) for key in self.needed})

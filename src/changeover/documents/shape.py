@@ -33,7 +33,7 @@ OMITTED = object()
 
 @dataclass
 class Scope:
-    """What the values of one document may refer to, and what of a team only code can express."""
+    """What the values of one document may refer to, and the values of a team that only code can express."""
 
     importer: Importer = no_imports
     path_of: Callable[[Any], str] = lambda value: ""
@@ -53,7 +53,7 @@ class Scope:
 
     @contextmanager
     def at(self, step: str) -> Iterator[None]:
-        """Write a part of the current value."""
+        """Add a step to `place` while a part of the current value is written."""
         before, self.place = self.place, f"{self.place}{step}"
         yield
         self.place = before
@@ -96,7 +96,7 @@ class Shape:
     schema: Mapping[str, Any]
 
     def needing(self, faults: Callable[[Any], Iterable[str]]) -> Shape:
-        """The same shape, whose values must have no faults."""
+        """The same shape, which refuses values that have faults."""
 
         def read(value: YamlValue, scope: Scope) -> Any:
             value.check(faults(found := self.read(value, scope)))
@@ -106,7 +106,7 @@ class Shape:
 
 
 def scalar(reader: Reader, kinds: type | tuple[type, ...], schema: Mapping[str, Any]) -> Shape:
-    """Values that JSON has itself."""
+    """Values that JSON has a type for."""
 
     def write(value: Any, scope: Scope) -> Any:
         if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
@@ -174,7 +174,7 @@ def optional(shape: Shape) -> Shape:
 
 
 Check = Callable[[Any, Sequence[Any], Scope], Iterable[str]]
-"""What is wrong with a value of a list; it gets those before it that have no faults."""
+"""Returns the faults of a value of a list; it also gets the values before it that have none."""
 
 
 def list_of(shape: Shape, expected: str, check: Check = lambda value, before, scope: ()) -> Shape:

@@ -29,9 +29,9 @@ READERS: dict[str, Any] = {
     "skills": read_skill,
     "workflows": read_workflow,
 }
-"""What reads one document of a section."""
+"""The reader of one declaration, by section."""
 Named = Member | Workflow
-"""What stands in code under an id that a document may name."""
+"""A declaration in code that a document may name by its id."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def team_of(
     beside: Sequence[Named] = (),
     absent: Mapping[str, Collection[str]] | None = None,
 ) -> TeamDocument:
-    """The team that a document describes which is there as JSON, such as the rows of a store.
+    """The team that a JSON document describes, such as the rows of a store.
 
     It may name the members and workflows `beside` it. The tools and skills of members win over those of the same name
     in the document. Tools and skills that are `absent` may be named too, and agents do not get them. It need not have
@@ -98,15 +98,15 @@ def scope_of(
     beside: Sequence[Named] = (),
     absent: Mapping[str, Collection[str]] | None = None,
 ) -> Scope:
-    """What a further declaration beside these may name. What cannot be read of them is known by its name."""
+    """What a further declaration beside these may name, including declarations that cannot be read."""
     scope = Scope(importer)
     _members_of(as_yaml(json_copy(data), ""), scope, [], beside, absent or {})
     return scope
 
 
 def split_team(text: str, source: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """The documents of a team's document that was read without faults: section ("agents", "tools", "skills",
-    "workflows" or "settings"), name and document of each."""
+    """The parts of a team's document that has no faults: section ("agents", "tools", "skills", "workflows" or
+    "settings"), name and document of each."""
     data = json_copy(parse_yaml(text, source).raw())
     found: list[tuple[str, str, dict[str, Any]]] = []
     for section in KINDS:
@@ -142,7 +142,7 @@ def _members_of(
     beside: Sequence[Named],
     absent: Mapping[str, Collection[str]] | None,
 ) -> tuple[dict[str, YamlValue], list[tuple[str, YamlValue]]]:
-    """Settings and members, both unread, of a document whose ids, tools and skills go into the scope."""
+    """The settings and members of a document, both unread; its ids, tools, skills and workflows go into the scope."""
     known: dict[str, Any] = {**SETTINGS.fields, **STORE.fields, **dict.fromkeys(KINDS)}
     needed = ("agents",) if absent is None else ()
     sections, wrong = document.look("a mapping with agents", known, needed)
@@ -187,7 +187,7 @@ class _Reading:
         return [*section.raw()] if section is not None and section.is_mapping() else []
 
     def named(self, section: YamlValue | None, what: str, read: Any) -> dict[str, Any]:
-        """What stands in a section under names; ABSENT in place of what cannot be read."""
+        """The declarations of a section by name; ABSENT in place of those that cannot be read."""
         entries = {} if section is None else self.attempt(partial(section.by_name, f"a mapping of names to {what}"))
         found = {} if entries is ABSENT else entries
         return {name: self.attempt(partial(read, name, value, self._scope)) for name, value in found.items()}

@@ -28,7 +28,7 @@ DEFAULTS: Mapping[str, Any] = {
     "schedules": (),
     "keep_events": KEPT,
 }
-"""The settings of a team that need not be written; any other is left out if it is None."""
+"""The settings that are left out if they have these values; any other is left out if it is None."""
 IN_CODE = ("guards", "hooks", "engine", "ask", "clock", "experiments")
 """Settings that only code can express."""
 
@@ -47,8 +47,8 @@ def export_team(members: Sequence[Member], options: Mapping[str, Any], modules: 
     """The document of a team with these members and options, which may name functions of these modules."""
     scope = Scope(modules, modules.path_of)
     agents = [member for member in members if isinstance(member, Agent)]
-    # What several agents have in common stands once, under its name. Of two that have one name, the second stands in
-    # the list of its agent.
+    # A tool or skill of several agents is written once, under its name. Another one of the same name is written in the
+    # list of its agent.
     scope.tools = _first(tool for agent in agents for tool in agent.tools if _stands_alone(tool, scope))
     scope.skills = _first(skill for agent in agents for skill in agent.skills if _is_text(skill))
     # Always with a start: rows of a store have no order.

@@ -25,7 +25,7 @@ class ToolModules:
 
     @classmethod
     def of_text(cls, text: str, load: Callable[[str], ModuleType] = import_module) -> ToolModules:
-        """Those of a list with commas, as it stands in VARIABLE."""
+        """The modules of a comma-separated list, as in VARIABLE."""
         return cls([name for part in text.split(",") if (name := part.strip())], load)
 
     @property
@@ -77,7 +77,7 @@ def _is_own(value: Any, module: ModuleType) -> bool:
 
 
 def module_faults(listed: object) -> list[str]:
-    """What is wrong with the declaration `tool_modules=…` of a team."""
+    """The faults of the declaration `tool_modules=…` of a team."""
     if isinstance(listed, str) or not isinstance(listed, Sequence):
         return [f"the team has tool_modules={listed!r}; give a list of modules, or of their names"]
     wrong = [each for each in listed if not isinstance(each, str | ModuleType) or not each]

@@ -43,7 +43,7 @@ class DocumentError(MisconfiguredError):
 
 
 def joined(errors: Sequence[DocumentError]) -> DocumentError:
-    """One error with all faults of a document, in the order of their lines; what was found twice is told once."""
+    """One error with all faults of a document, in the order of their lines, without duplicates."""
     ordered = sorted(errors, key=lambda error: (error.line or 0, error.column or 0))
     first = ordered[0]
     first.places = tuple(dict.fromkeys(place for error in ordered for place in error.places))

@@ -25,7 +25,7 @@ class Approval:
     on_expiry: OnExpiry = "reject"
     """"reject" or "approve"."""
     when: Callable[..., Any] | None = None
-    """`when(ctx, arguments)` says whether this call needs approval; None means every call."""
+    """`when(ctx, arguments)` is true if this call needs approval; None means every call."""
     roles: Sequence[str] = ()
     """The person who decides must have one of these roles; empty allows any person."""
     summary: str | Callable[..., Any] | None = None
@@ -47,7 +47,7 @@ def approval_of(declared: Approvable) -> Approval | None:
 
 
 def approval_faults(declared: object) -> list[str]:
-    """What is wrong with the declaration `approval=…`, one text for each fault."""
+    """The faults of the declaration `approval=…`, one text each."""
     if not isinstance(declared, Approval):
         fine = declared is None or isinstance(declared, bool) or (callable(declared) and declared is not Approval)
         if not fine:
@@ -131,7 +131,7 @@ HELD: dict[str, type] = {"note": str, "text": str, "receiver": str, "arguments":
 
 
 def decision_fault(decision: Decision) -> str:
-    """What is wrong with the fields of a decision, which msgspec does not check when a record is made; else empty."""
+    """A fault of the fields of a decision, which msgspec does not check when a record is made; empty if none."""
     for name, given in asdict(decision).items():
         if not isinstance(given, HELD[name]) and not (name == "arguments" and given is None):
             wanted, kind = HELD[name].__name__, type(decision).__name__
@@ -159,4 +159,4 @@ def unauthorised(request: ApprovalRequest, by: str, roles: Sequence[str]) -> str
     if not request.roles or not set(request.roles).isdisjoint(roles):
         return ""
     has = f"has only {', '.join(roles)}" if roles else "has no role"
-    return f"it takes one of the roles {', '.join(request.roles)}, and {by or 'who decides'} {has}"
+    return f"it takes one of the roles {', '.join(request.roles)}, and {by or 'the person who decides'} {has}"

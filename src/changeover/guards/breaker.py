@@ -34,7 +34,7 @@ class CircuitBreaker(Struct, frozen=True):
         return ALLOW if facts.tripped is None else Deny(open_words(facts.tripped))
 
     def faults(self) -> list[str]:
-        """What is wrong with this declaration, one text for each fault."""
+        """The faults of this declaration, one text each."""
         found = []
         if not isinstance(self.threshold, int) or self.threshold is True or self.threshold < 1:
             found.append(f"threshold={self.threshold!r} must be a whole number, 1 or more")

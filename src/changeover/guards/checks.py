@@ -35,7 +35,7 @@ Check: TypeAlias = Callable[[Content], Any]
 
 
 def ruling_of(answer: object) -> Ruling:
-    """What a check returned; raises TypeError if it is nothing that a check can return."""
+    """The answer of a check as a ruling; raises TypeError if a check cannot return it."""
     if answer is None:
         return ALLOW
     text = answer.text if isinstance(answer, Replace) else answer.reason if isinstance(answer, Deny) else ""
@@ -45,7 +45,7 @@ def ruling_of(answer: object) -> Ruling:
 
 
 def check_faults(checks: object) -> Iterator[str]:
-    """What is wrong with the declaration `checks=…` of an agent."""
+    """The faults of the declaration `checks=…` of an agent."""
     if isinstance(checks, str) or not isinstance(checks, Sequence):
         yield f"has checks={checks!r}; give a list of functions"
         return

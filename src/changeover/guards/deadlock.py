@@ -18,8 +18,8 @@ class Deadlock(Struct, frozen=True):
 
     It refuses a handoff that repeats one of the last `window` (default 3) if nothing happened since: same sender,
     receiver, message and context, and no tool took effect, no variable, artifact or answer is new. It also refuses, at
-    any distance, a second transfer between the same two agents, and a delegate that the same agent asks the same, if
-    there was no progress since: no tool or delegate succeeded, no context variable changed, no user spoke.
+    any distance, a second transfer between the same two agents, and a second delegation of the same task between them,
+    if there was no progress since: no tool or delegate succeeded, no context variable changed, no user spoke.
     """
 
     window: int = 3
@@ -31,7 +31,7 @@ class Deadlock(Struct, frozen=True):
             stuck = passed.progress == progress
             if back >= self.window and not stuck:
                 break
-            # First what differs most often: every earlier handoff of the run is compared.
+            # What differs most often is compared first: every earlier handoff of the run comes past here.
             if passed.receiver != receiver or passed.sender != sender or not _is_repeated(offer, passed):
                 continue
             cycle = _cycle(facts.trail[len(facts.trail) - 1 - back :], offer)
@@ -42,18 +42,19 @@ class Deadlock(Struct, frozen=True):
         return ALLOW
 
     def faults(self) -> list[str]:
-        """What is wrong with this declaration, one text for each fault."""
+        """The faults of this declaration, one text each."""
         whole = isinstance(self.window, int) and self.window is not True and self.window >= 1
         return [] if whole else [f"window={self.window!r} must be a whole number, 1 or more"]
 
 
 def _is_repeated(offer: Offer, passed: Passed) -> bool:
-    """True for the same mode between the same two agents, where another message is no other task."""
+    """True if an offer repeats an earlier handoff between the same two agents. A transfer does so whatever its message,
+    since other words do not make another task."""
     if offer.mode is not passed.mode:
         return False
-    # An agent may hand off to itself to start afresh, and ask a delegate one thing after the other.
-    another = offer.sender == offer.receiver or offer.mode is Mode.DELEGATE
-    return not another or _is_same(offer, passed)
+    # An agent may hand off to itself to start afresh, and give a delegate one task after the other.
+    may_recur = offer.sender == offer.receiver or offer.mode is Mode.DELEGATE
+    return not may_recur or _is_same(offer, passed)
 
 
 def _is_same(offer: Offer, passed: Passed) -> bool:

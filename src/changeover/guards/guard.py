@@ -24,7 +24,7 @@ class Deny(Struct, frozen=True, repr_omit_defaults=True, gc=False):
 
     reason: str
     cycle: tuple[str, ...] = ()
-    """The agents that hand the task round, if that is why."""
+    """The agents of the circle in which the task goes, if that is why."""
 
 
 class Ask(Struct, frozen=True, gc=False):
@@ -142,7 +142,7 @@ def _answer_of(guard: Guard, offer: Offer, ledger: Ledger, facts: Facts) -> Answ
 
 
 def guard_faults(guards: object) -> list[str]:
-    """What is wrong with the declaration `guards=…`, one text for each fault; None means the default guards."""
+    """The faults of the declaration `guards=…`, one text each; None means the default guards."""
     if guards is None:
         return []
     if isinstance(guards, str) or not isinstance(guards, Sequence):

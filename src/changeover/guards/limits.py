@@ -47,7 +47,7 @@ class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
     max_agents: int | None = None
     """How many different agents may work, including the first; None for no limit."""
     timeout: float | None = None
-    """In seconds; None for no limit. The time in which a person is awaited does not count."""
+    """In seconds; None for no limit. The time in which the run waits for people does not count."""
     auto: Literal["", "words", "judge"] = ""
     """How handoffs, tokens and agents are limited by the kind of task: see `Limits.tier("auto")`."""
 
@@ -69,7 +69,7 @@ class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return replace(self, auto="", **TIERS[tier])
 
     def faults(self) -> list[str]:
-        """What is wrong with these limits, one text for each fault."""
+        """The faults of these limits, one text each."""
         found = []
         for name, least, words in WHOLE:
             value = getattr(self, name)
@@ -90,7 +90,7 @@ class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def limit_faults(declared: object) -> list[str]:
-    """What is wrong with the declaration `limits=…`, one text for each fault; None is valid."""
+    """The faults of the declaration `limits=…`, one text each; None is valid."""
     if isinstance(declared, Limits):
         return declared.faults()
     if declared is None:

@@ -80,7 +80,7 @@ def holds(rule: Rule, context: Any) -> bool | Misjudged:
 
 
 def named_rules(rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """The rules, each with a name of its own: what was decided by one rule is recorded under its name."""
+    """The rules, each with a unique name, under which its decisions are recorded."""
     taken = {str(rule.name) for rule in rules}
     found = list[Rule]()
     for rule in rules:
@@ -99,7 +99,7 @@ def _names(rule: Rule) -> Iterator[str]:
 
 
 def rule_faults(rules: object, ids: Sequence[str]) -> list[str]:
-    """What is wrong with the declaration `rules=…` of a team with these member ids, one text for each fault."""
+    """The faults of the declaration `rules=…` of a team with these member ids, one text each."""
     if isinstance(rules, str) or not isinstance(rules, Sequence):
         return [f"the team has rules={rules!r}; give a list of Rule(…)s"]
     known = [rule for rule in rules if isinstance(rule, Rule)]

@@ -17,20 +17,20 @@ WORDS = {"on": 1.0, "off": 0.0}
 class Switch(Struct, frozen=True):
     """The share of conversations, from 0 to 1, in which agents may hand off."""
 
-    everybody: float = 1.0
+    default: float = 1.0
     """The share for agents that are not in `own`."""
     own: Mapping[str, float] = {}
     """The shares of single agents, by id."""
 
     def is_on(self, root: str, agent: str) -> bool:
         """True if an agent may hand off in the tree with this root id; the same in every process, at any time."""
-        share = self.own.get(agent, self.everybody)
+        share = self.own.get(agent, self.default)
         return share >= 1 or (share > 0 and place_of(root) < share)
 
     @property
     def is_off(self) -> bool:
         """True if no agent ever hands off."""
-        return self.everybody <= 0 and not any(self.own.values())
+        return self.default <= 0 and not any(self.own.values())
 
 
 ON = Switch()
@@ -51,7 +51,7 @@ def switch_of(declared: Enabled, override: str = "") -> Switch:
 
 
 def switch_faults(declared: object, ids: Sequence[str]) -> list[str]:
-    """What is wrong with the declaration `handoffs_enabled=…`, one text for each fault."""
+    """The faults of the declaration `handoffs_enabled=…`, one text each."""
     if not isinstance(declared, Mapping):
         return [] if _is_share(declared) else [f"the team has handoffs_enabled={declared!r}; {WHAT}"]
     unknown = [f"handoffs_enabled names {agent!r}, which is not in the team" for agent in declared if agent not in ids]
@@ -60,7 +60,7 @@ def switch_faults(declared: object, ids: Sequence[str]) -> list[str]:
 
 
 def override_faults(variable: str, value: str) -> list[str]:
-    """What is wrong with the environment variable that overrides `handoffs_enabled`."""
+    """The faults of the environment variable that overrides `handoffs_enabled`."""
     if not value or _share_in(value) is not None:
         return []
     return [f"{variable}={value!r} in the environment; give on, off, or the share of conversations between 0 and 1"]

@@ -172,7 +172,7 @@ def cut_part(name: str, text: str, most: int, ref: str) -> str:
 
 
 def briefing_faults(briefing: object) -> list[str]:
-    """What is wrong with a value that was declared as a briefing."""
+    """The faults of a value that was declared as a briefing."""
     if isinstance(briefing, str):
         return [f"has a briefing in which {fault}" for fault in template_faults(briefing, Brief().parts())]
     if briefing is None or callable(briefing):

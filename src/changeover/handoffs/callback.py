@@ -1,4 +1,4 @@
-"""Functions that users declare: what callbacks are called with, and checks of signatures and of what is awaited."""
+"""Functions that users declare: the arguments of callbacks, and checks of signatures and of plain functions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Acceptance(Struct, frozen=True, gc=False):
 
 
 def arity_faults(option: str, function: object, *given: str) -> list[str]:
-    """What is wrong with a function that is called with these arguments; nothing if its signature is unknown."""
+    """The faults of a function that is called with these arguments; none if its signature is unknown."""
     if not callable(function):
         return []
     try:
@@ -58,7 +58,7 @@ def arity_faults(option: str, function: object, *given: str) -> list[str]:
 
 
 def is_plain(function: object) -> bool:
-    """Whether this is a function that need not be awaited, also behind partials and as a callable object."""
+    """True if this is a function that need not be awaited, also behind partials and as a callable object."""
     if isinstance(function, partial):
         return is_plain(function.func)
     awaited = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
@@ -66,7 +66,7 @@ def is_plain(function: object) -> bool:
 
 
 def condition_faults(option: str, condition: object) -> list[str]:
-    """What is wrong with a condition: it has to be a plain function of the run's context."""
+    """The faults of a condition: it has to be a plain function of the run's context."""
     if not is_plain(condition):
         given = f"{_name(condition)}, which has to be awaited" if callable(condition) else repr(condition)
         return [f"has {option}={given}; give a plain function of the run's context"]
@@ -74,7 +74,7 @@ def condition_faults(option: str, condition: object) -> list[str]:
 
 
 def is_awaitable(answer: object) -> bool:
-    """Whether a condition returned something to await; a coroutine is closed."""
+    """True if a condition returned an awaitable; a coroutine is closed."""
     if inspect.iscoroutine(answer):
         answer.close()
     return inspect.isawaitable(answer)

@@ -22,7 +22,7 @@ Admits = Callable[[str], bool]
 
 
 def selector_faults(include: Sequence[str], exclude: Sequence[str]) -> list[str]:
-    """What is wrong with the selectors of a strategy."""
+    """The faults of the selectors of a strategy."""
     return [*_faults("include", include), *_faults("exclude", exclude)]
 
 
@@ -69,7 +69,7 @@ def _admitted(message: Message, came_from: Admits) -> Message | None:
 
 
 def _admits(kind: str, include: Sequence[str], exclude: Sequence[str]) -> Admits:
-    """A test whether the selectors of a kind show a name."""
+    """A function that returns True for the names that the selectors of a kind show."""
     wanted, unwanted = _patterns(kind, include), _patterns(kind, exclude)
     return cache(lambda name: (not wanted or _fits(name, wanted)) and not _fits(name, unwanted))
 
@@ -115,7 +115,7 @@ def strip_metadata(args: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...
 
 
 def strip_forged(args: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The same for the arguments of a handoff and the variables in its `context`."""
+    """`strip_metadata` for the arguments of a handoff and for the variables in its `context`."""
     args, dropped = strip_metadata(args)
     context = args.get("context")
     if not isinstance(context, dict) or METADATA.isdisjoint(context):

@@ -17,7 +17,7 @@ from changeover.handoffs.tokens import count
 from changeover.messages import Assistant, Message, ToolResult, User, inline
 
 LISTED = 20
-"""Number of sections that a receiver is told by name; it can ask for the others too."""
+"""Number of sections whose names a receiver reads; it can ask for the others too."""
 NAME = 80
 """Number of characters of a name of a section."""
 NUMBERS = re.compile(r"(?:message|passage)s?\s+(\d{1,9})(?:\s*-\s*(\d{1,9}))?", re.IGNORECASE)
@@ -25,11 +25,11 @@ HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*$", re.MULTILINE)
 TRIED = 60
 """Number of passages that are tried for an answer; more do not fit."""
 STRONG = 0.33
-"""Share of a statement that later ones hold which come with it in any case; of weaker ones, one for a passage."""
+"""A later statement that holds this share of a statement is always shown with it; of weaker ones, one per passage."""
 WEAK, FAR = 0.1, 0.3
-"""Share of a query that the best passage has to hold, and share of the score of the best passage."""
+"""The share of a query that the best passage has to hold, and the share of its score that other passages must reach."""
 NEAR = {0: 1.0, 1: 0.4, 2: 0.2, -1: 0.1}
-"""How much of a score counts for the passages around: an answer often lacks the words of its question."""
+"""The share of a score that counts for neighbours, by offset: an answer often lacks the words of its question."""
 Ranking = Callable[[str, Sequence[str]], Mapping[int, float]]
 """Scores texts by the words of a query; texts without any of them are left out."""
 MOST, FOUND = 2_000, 900
@@ -145,7 +145,7 @@ def _columns(text: str) -> str:
 
 
 class Archive:
-    """Documents that a receiver can read, oldest first. Their passages are numbered through."""
+    """Documents that a receiver can read, oldest first. Their passages have consecutive numbers."""
 
     def __init__(self, documents: Iterable[Document], by_words: Ranking) -> None:
         self._by_words = by_words
@@ -186,7 +186,7 @@ class Archive:
         return "\n\n".join(shown)
 
     def _fitting(self, within: Sequence[int], most: int) -> int:
-        """Number of these passages that fit into so many tokens."""
+        """Number of these passages that fit into `most` tokens."""
         for number, index in enumerate(within):
             if (most := most - count(self._shown(index)) - 1) < 0:
                 return number
@@ -202,7 +202,7 @@ class Archive:
         return f"Sections: {self.sections}\n\nIt begins:\n\n{begins}\n\nIt ends:\n\n{ends}"
 
     def _found(self, query: str, within: Sequence[int]) -> str:
-        """The passages that fit a query best, each behind later ones that resemble it; and how to read on."""
+        """The passages that fit a query best, each after later ones that resemble it; and how to read on."""
         texts = [f"{each.label} {' '.join(each.statements)}" for each in self._passages]
         corpus = Corpus(texts)
         scores = self._near([corpus.scores(query), self._by_words(query, texts)])
@@ -226,7 +226,7 @@ class Archive:
         return found
 
     def _filled(self, fitting: Sequence[int]) -> Iterator[str]:
-        """As many of these passages as fit, each behind later statements that resemble its own."""
+        """As many of these passages as fit, each after later statements that resemble its own."""
         told = [(index, text) for index, passage in enumerate(self._passages) for text in passage.statements]
         first = {index: at for at, (index, _) in reversed(list(enumerate(told)))}
         corpus, seen, room = Corpus(text for _, text in told), set[int](), FOUND

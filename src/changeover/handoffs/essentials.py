@@ -13,9 +13,9 @@ from changeover.handoffs.tokens import count
 from changeover.messages import Message, User
 
 BY_USER, LATE, ASKED = 1.25, 0.25, 0.6
-"""What a statement counts if a user made it, how much more the last one counts, and what a question counts."""
+"""Factors of a statement's worth: that of a user's statement, the bonus of the last message, that of a question."""
 CROWD = 8
-"""Number of statements of one text among which each counts half as much as the best."""
+"""A statement counts half if this many statements of the same message are worth more."""
 MANY = 400
 """Number of statements of one text that are read; the others can be fetched."""
 SHORTEST = 4

@@ -8,17 +8,17 @@ from math import log
 from unicodedata import normalize
 
 # Texts: `re` compiles them when they are first used, which takes milliseconds.
-# The scripts from Thai on write no blanks between words, or join words to long ones.
+# The scripts from Thai on write no spaces between words, or join words to long ones.
 TOKEN = r"[^\W_\u0e00-\U0010ffff]+|[^\W_\x00-\u0dff]+"
 IDEOGRAPH = "[\u4e00-\u9fff]"
 
 ALIKE = 0.4
-"""Share of what a text has in common with any other that a text which resembles it has to hold."""
+"""To resemble a text, another one has to hold this share of those of its features that occur in other texts."""
 ENOUGH = 0.2
-"""Share of all of a text that a text which resembles it has to hold."""
+"""To resemble a text, another one has to hold this share of all its features."""
 
 FEW = 40
-"""Weight of the words of a text that is neither short nor long."""
+"""The weight of the features of a text that is neither short nor long."""
 
 
 def features(text: str) -> dict[str, float]:
@@ -40,7 +40,7 @@ def features(text: str) -> dict[str, float]:
 
 
 class Corpus:
-    """Texts in their order. What few of them hold counts more than what many hold."""
+    """Texts in their order. A feature that few of them hold counts more than one that many hold."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._holders: dict[str, list[int]] = {}
@@ -51,7 +51,7 @@ class Corpus:
             self._size += 1
 
     def unlikeness(self, text: str) -> float:
-        """How unlike all texts a text is; a text of a few words tells little, however rare they are."""
+        """How much a text differs from all texts; a text of few words scores low, however rare they are."""
         return sum(self._worth(text).values()) / (sum(features(text).values()) + FEW)
 
     def scores(self, query: str) -> dict[int, float]:

@@ -75,7 +75,7 @@ def _checks(part: type[Part]) -> dict[str, Check]:
 
 
 def _check(kind: Any) -> Check:
-    """The function that gives a value as a field of this type holds it, or raises PackageError."""
+    """The function that converts a value to a field of this type, or raises PackageError."""
     if kind is Any:
         return json_copy
     if isinstance(kind, type) and issubclass(kind, Part):

@@ -16,7 +16,7 @@ PASSAGE = 480
 PATH = 60
 """Number of characters of a path in JSON that are shown."""
 
-# A line break inside a sentence: the line is long, and the next one goes on in small letters.
+# A line break inside a sentence: the line is long, and the next one begins with a lowercase letter or a bracket.
 WRAPPED = r"(?<=[^\n]{39}[a-zß-ÿ,;])\r?\n(?=[a-zß-ÿ(])"
 # A word of one or two letters before a full stop is most often an abbreviation.
 SENTENCE = r"(?<=\w{3})[.!?…]+[\"'”\u2019»)\]*_]*\s+|[。\uff01\uff1f]+[」』”\uff09]*"
@@ -156,5 +156,5 @@ def _field(name: str, value: Any) -> str:
 
 
 def _is_flat(value: Any) -> bool:
-    """Whether a value is shown as a field of its object; longer texts are divided, and other values opened."""
+    """True if a value is shown as a field of its object; longer texts are divided, and nested values opened."""
     return not isinstance(value, tuple | list) and not (isinstance(value, str) and len(value) > PIECE - PATH)

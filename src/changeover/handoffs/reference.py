@@ -22,7 +22,7 @@ from changeover.messages import Note, User
 
 SCHEME = "context://"
 SHARE, LEAST = 8, 60
-"""Quoted facts may take this fraction of the tokens of all messages, but always this many tokens."""
+"""Quoted facts may take one token in SHARE of all messages, and LEAST tokens in any case."""
 
 
 class Kept(ContextStrategy, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Kept(ContextStrategy, frozen=True, kw_only=True):
     made = True
     retells = True
     must_store: ClassVar[bool] = True
-    """Whether a text above `max_bytes` is an error; else the chapter has no address."""
+    """True if a text above `max_bytes` is an error; if False, the chapter then has no address."""
 
     def faults(self) -> list[str]:
         found = [*super().faults(), *count_faults("max_bytes", self.max_bytes)]
@@ -56,11 +56,11 @@ class Kept(ContextStrategy, frozen=True, kw_only=True):
         return await self.pack_news(handover, effects) if _has_news(handover) else PackedContext()
 
     async def pack_news(self, handover: Handover, effects: Effects) -> PackedContext:
-        """Pack a `handover` that holds more than the request and the sender's message, by these `effects`."""
+        """Pack a `handover` that holds more than the request and the sender's message, with these `effects`."""
         return PackedContext(await self.store(handover, effects))
 
     async def store(self, handover: Handover, effects: Effects) -> Chapter:
-        """Store the messages of a `handover` by these `effects`; the chapter has their facts, address and sections."""
+        """Store the messages of a `handover` with `effects`; the chapter has their facts, address and sections."""
         # In a thread, because it is slow for a long conversation.
         facts, document, body = await effects.run(partial(self._kept, handover))
         if (size := len(body.encode())) > self.max_bytes:
@@ -71,7 +71,7 @@ class Kept(ContextStrategy, frozen=True, kw_only=True):
         return Chapter("", facts, f"{SCHEME}{id}", sections_of(document), len(handover.messages))
 
     def _kept(self, handover: Handover) -> tuple[tuple[str, ...], Document, str]:
-        """The facts that the receiver does not read anyway, the document, and how it is stored."""
+        """The facts that the receiver does not read elsewhere, the document, and the text in which it is stored."""
         room = min(self.max_facts, max(LEAST, weight(*handover.messages) // SHARE))
         known = [fact for chapter in handover.chapters for fact in (*chapter.facts, *statements(chapter.text))]
         facts = essentials(handover.messages, room, known)
@@ -81,7 +81,7 @@ class Kept(ContextStrategy, frozen=True, kw_only=True):
 
 
 def _has_news(handover: Handover) -> bool:
-    """Whether there are messages beside the request and the sender's message, which the receiver reads anyway."""
+    """True if there are messages beside the request and the sender's message, which the receiver always reads."""
     known = {handover.request, handover.message}
     return any(
         not isinstance(each, User | Note) or each.text not in known or (isinstance(each, User) and each.files)

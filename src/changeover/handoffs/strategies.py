@@ -23,7 +23,7 @@ FETCH = "fetch_context"
 
 
 class Chapter(Struct, frozen=True, omit_defaults=True):
-    """Earlier messages in the short form that later receivers are told."""
+    """A short form of earlier messages, for later receivers."""
 
     text: str = ""
     """A summary, in prose."""
@@ -81,7 +81,8 @@ class Effects(Protocol):
         ...
 
     async def store(self, body: str, expires: float | None) -> str:
-        """Keep a text with the conversation, for so many seconds or for good, and return its id."""
+        """Store a text with the conversation and return its id; it can be read for `expires` seconds, None for no
+        limit."""
         ...
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -109,15 +110,16 @@ class ContextStrategy(Struct, frozen=True, kw_only=True):
     """
 
     include: Sequence[str] = ()
-    """The context variables that the receiver sees, such as "order_id" or "customer.*"; all if empty."""
+    """Selectors of what the receiver sees, such as "variable:order_*", "tool:search" or "author:user"; empty for
+    everything."""
     exclude: Sequence[str] = ()
-    """The context variables that the receiver does not see."""
+    """Selectors of what the receiver does not see."""
 
     name: ClassVar[str] = ""
     made: ClassVar[bool] = False
-    """Whether `pack` makes the context; else the receiver's view is cut from the sender's thread."""
+    """True if `pack` makes the context; if False, the receiver sees a part of the sender's thread."""
     retells: ClassVar[bool] = False
-    """Whether the receiver is told all chapters, the new one and those before."""
+    """True if the receiver reads all chapters, the new one and those before."""
 
     @property
     def logged_as(self) -> str:
@@ -131,11 +133,11 @@ class ContextStrategy(Struct, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> bool:
-        """Whether the receiver reads the sender's thread unchanged."""
+        """True if the receiver reads the sender's thread unchanged."""
         return False
 
     def for_size(self, tokens: int) -> ContextStrategy:
-        """The strategy for a context of so many tokens."""
+        """The strategy for a context of this many `tokens`."""
         return self
 
     @property
@@ -144,11 +146,11 @@ class ContextStrategy(Struct, frozen=True, kw_only=True):
         return None
 
     def faults(self) -> list[str]:
-        """What is wrong with the declaration."""
+        """The faults of the declaration, one text each."""
         return selector_faults(self.include, self.exclude)
 
     async def pack(self, handover: Handover, effects: Effects) -> PackedContext:
-        """Make what the receiver gets of the `handover`; `effects` ask models and store contexts."""
+        """Make the receiver's context from the `handover`; `effects` ask models and store contexts."""
         return PackedContext()
 
 
@@ -228,7 +230,7 @@ def as_strategy(declared: Strategy) -> ContextStrategy:
 
 
 def strategy_faults(strategy: Any) -> list[str]:
-    """What is wrong with a value that was declared as a strategy."""
+    """The faults of a value that was declared as a strategy."""
     if strategy is None:
         return []
     if isinstance(strategy, ContextStrategy):
@@ -240,6 +242,6 @@ def strategy_faults(strategy: Any) -> list[str]:
 
 
 def count_faults(name: str, value: object, least: int = 1) -> list[str]:
-    """What is wrong with an option that has to be a whole number."""
+    """The faults of an option that has to be a whole number."""
     whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
     return [] if whole else [f"{name}={value!r} must be a whole number, {least} or more"]

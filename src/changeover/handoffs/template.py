@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from unicodedata import category
 
 CUT = " […]"
 """Marks the place where a text was cut."""
-
-PLAIN = re.compile(r"[\w.@+-]+")
-CONTROLS = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Categories of characters that end a line, turn its direction, or cannot be seen."""
 
 BLANK = re.compile(r"\n(?:[^\S\n]*\n)+")
 BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}\n]*)\}|[{}]")
@@ -30,7 +24,7 @@ def render(template: str, parts: Mapping[str, str]) -> str:
 
 
 def template_faults(template: str, known: Collection[str]) -> list[str]:
-    """What is wrong with a template that may use these parts."""
+    """The faults of a template that may use these parts."""
     return [fault for line, text in enumerate(template.split("\n"), 1) for fault in _faults(line, text, known)]
 
 
@@ -41,20 +35,6 @@ def quoted(text: str, longest: int | None = None) -> str:
         return ""
     shown = text if longest is None or len(text) <= longest else f"{text[:longest]}{CUT}"
     return "\n".join(f"> {line}" for line in shown.splitlines())
-
-
-def inline(text: str, longest: int = 80) -> str:
-    """Words from outside within a line of ours: as they are if they are a plain name, else in quotation marks, on one
-    line, and cut after `longest` characters."""
-    if PLAIN.fullmatch(text) and len(text) <= longest:
-        return text
-    shown = text if len(text) <= longest else f"{text[:longest]}…"
-    return "".join(map(_visible, json.dumps(shown, ensure_ascii=False)))
-
-
-def _visible(character: str) -> str:
-    """The character, or its code if it controls how a text is shown."""
-    return f"\\u{ord(character):04x}" if category(character) in CONTROLS else character
 
 
 def quota(sizes: Iterable[int], room: int) -> int:

@@ -23,11 +23,11 @@ LONG = 40
 """Number of characters of a long token; it bounds how much of an endless text is counted."""
 
 LARGE, SAMPLES, SAMPLE = 256 * 1024, 16, 8 * 1024
-"""A text of more characters than LARGE is estimated by so many samples of so many characters: to count 10 MB would stop
-the event loop for a quarter of a second, and hold a list of two million numbers."""
+"""The count of a text of more than LARGE characters is estimated from SAMPLES samples of SAMPLE characters: to count
+10 MB would stop the event loop for a quarter of a second, and hold a list of two million numbers."""
 
 SHORT = 40
-"""Number of characters up to which counts are kept: results such as "transferred to billing" recur in every run."""
+"""Number of characters up to which counts are cached: results such as "transferred to billing" recur in every run."""
 
 ENCODER = msgspec.json.Encoder(enc_hook=str)
 
@@ -41,19 +41,19 @@ def count(text: str) -> int:
     """The number of tokens of a text; special tokens in it count as plain text. That of a large text is estimated."""
     length = len(text)
     if length <= SHORT:
-        return _kept(text)
+        return _cached(text)
     return _exact(text) if length <= LARGE else _sampled(text)
 
 
 def _sampled(text: str) -> int:
-    """The number of tokens of a large text, by pieces that lie evenly in it."""
+    """The number of tokens of a large text, estimated from evenly spaced samples."""
     apart = len(text) // SAMPLES
     found = sum(_exact(text[at : at + SAMPLE]) for at in range(0, apart * SAMPLES, apart))
     return round(found * len(text) / (SAMPLES * SAMPLE))
 
 
 @lru_cache(maxsize=1024)
-def _kept(text: str) -> int:
+def _cached(text: str) -> int:
     return _exact(text)
 
 

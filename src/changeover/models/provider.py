@@ -281,5 +281,5 @@ def _missing(error: str) -> str:
     if error.startswith("Unknown model"):
         hint = HINT.search(error)
         meant = f"did you mean {hint[1]!r}?" if hint else "write provider:model, such as 'openai:gpt-5'"
-        return f"which no provider is known by; {meant}"
+        return f"which names no known provider; {meant}"
     return f"which cannot be used: {error}"

@@ -137,7 +137,7 @@ CALL_FIELDS = {"tool_name", "args", "tool_call_id"}
 
 
 def kept(response: ModelResponse) -> dict[str, Any]:
-    """What the provider needs back of this response, under its name; empty if texts and calls are enough."""
+    """The data of this response that its provider needs back, under its name; empty if texts and calls are enough."""
     if response.provider_name is None or _plain(response):
         return {}
     dumped = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]

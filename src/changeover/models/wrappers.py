@@ -1,8 +1,8 @@
 """Models around models: LimitedModel bounds concurrent requests, FallbackModel tries models in turn, TypedModel checks
 that answers fit a type.
 
-A model may have three methods beside the port: `with_output`, `setting_faults` and `close_clients`. A wrapper passes
-them on to the models inside it.
+A model may have more than the port: the methods `with_output`, `setting_faults` and `close_clients`, and the attributes
+`calls_tools` and `context_window`. A wrapper takes them from the models inside it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class LimitedModel:
         return self.around(with_output(self.model, schema, name))
 
     def setting_faults(self, settings: Mapping[str, Any]) -> list[str]:
-        """What is wrong with these `settings` for the model inside, one text for each fault."""
+        """The faults of these `settings` for the model inside, one text each."""
         return setting_faults(self.model, settings)
 
     @property
@@ -109,7 +109,7 @@ class FallbackModel:
         raise joint_error(errors, request.agent)
 
     async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Reply]:
-        """The same in pieces. Pieces cannot be taken back: after the first one, no other model is asked."""
+        """`reply` in pieces. Pieces cannot be taken back: after the first one, no other model is asked."""
         errors = []
         for model in self.models:
             begun = False
@@ -201,24 +201,24 @@ def _adapter(output: Any, name: str) -> TypeAdapter[Any]:
 
 
 def with_output(model: Model, schema: dict[str, Any], name: str) -> Model:
-    """The model told to answer with JSON of this schema, if it can be told; else the same model."""
+    """A model that answers with JSON of this schema, if the model can do so; else the same model."""
     method = getattr(model, "with_output", None)
     return method(schema, name) if method else model
 
 
 def setting_faults(model: Model, settings: Mapping[str, Any]) -> list[str]:
-    """What is wrong with these settings, if the model checks settings."""
+    """The faults of these settings; none if the model does not check settings."""
     method = getattr(model, "setting_faults", None)
     return list(method(settings)) if method else []
 
 
 def calls_tools(model: Model) -> bool:
-    """Whether the model can call tools; a model that does not say so can."""
+    """True if the model can call tools, or does not say so."""
     return bool(getattr(model, "calls_tools", True))
 
 
 def context_window(model: Model) -> int | None:
-    """Number of tokens that the model can read at once; None if it does not say so."""
+    """Number of tokens that the model can read at once; None if it does not say."""
     return getattr(model, "context_window", None)
 
 

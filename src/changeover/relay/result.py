@@ -67,7 +67,7 @@ def result_of(conversation: str, outcome: Outcome, chain: list[HandoffRecord] | 
         workflow_state=workflow_state,
         usage=run.usage,
         cost=run.whole_cost,
-        ledger=run.ledger(outcome.at),
+        ledger=run.last_ledger(outcome),
         fell_back=run.fell_back,
         returned=outcome.returned,
     )
@@ -226,9 +226,9 @@ def head_of(
 def spent_in(outcomes: Iterable[Outcome]) -> tuple[Spending, ...]:
     """The spending of each agent in these runs, without delegates: their own conversations hold that."""
     return tuple(
-        Spending(outcome.run.id, agent, outcome.at - outcome.run.at, account.share())
+        Spending(outcome.run.id, agent, outcome.at - outcome.run.at, share)
         for outcome in outcomes
-        for agent, account in outcome.run.accounts.items()
+        for agent, share in outcome.shares.items()
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Literal
 
@@ -22,10 +23,10 @@ from changeover.facts import (
 from changeover.faults import Fault, LimitFault
 from changeover.guards.guard import Passed
 from changeover.guards.limits import Limits
-from changeover.ids import call_of, run_id
+from changeover.ids import run_id
 from changeover.relay.account import Account, Unreckoned, joined
 from changeover.relay.events import ApprovalDecided, CallRefused, Checked, UserSpoke
-from changeover.relay.turn import Answered, OpenCall, Refusal, Travelling, Turn
+from changeover.relay.turn import Answered, Offered, OpenCall, Refusal, Travelling, Turn
 from changeover.workflows.flow import Flow
 
 NOTHING = Spent()
@@ -207,7 +208,7 @@ class Run(Account):
         """The tier of the task, if it was determined; the edition of the store's declarations with which it began."""
         self.agents: set[str] = set()
         """Agents that have worked for the run, or have accepted a task of it."""
-        self.accounts: dict[str, Account] = {}
+        self.accounts: defaultdict[str, Account] = defaultdict(Account)
         """Accounts by agent, without delegates."""
         self.strikes = self.tool_calls = self.repairs = self.checked = 0
         self.below = NOTHING
@@ -258,12 +259,18 @@ class Run(Account):
     def find(self, call: str, phase: type | tuple[type, ...] = object) -> tuple[Turn, OpenCall] | None:
         """The open call of the current turn that an id belongs to, if it is in one of these phases."""
         now = self.phase
-        if not isinstance(now, TURNING) or (turn := now.turn) is None:
+        if not isinstance(now, TURNING) or (turn := now.turn) is None or (found := turn.find(call)) is None:
             return None
-        found = turn.calls.get(call) or turn.calls.get(call_of(call))
-        if found is None or type(found.phase) is Answered or not isinstance(found.phase, phase):
+        return (turn, found) if isinstance(found.phase, phase) and type(found.phase) is not Answered else None
+
+    def offered(self, id: str) -> tuple[Turn, OpenCall, Offered] | None:
+        """The offer with this id that has no answer yet, with its turn and its call."""
+        now = self.phase
+        if not isinstance(now, TURNING) or (turn := now.turn) is None or (call := turn.find(id)) is None:
             return None
-        return turn, found
+        if isinstance(phase := call.phase, Offered) and phase.offer.call == id and phase.index < 0:
+            return turn, call, phase
+        return None
 
     def gain(self) -> None:
         """Count a step that achieved something new."""
@@ -288,16 +295,9 @@ class Run(Account):
         """True if this is the turn of a caller that has a broker find the receiver."""
         return turn.code and self.spoken.no_takers is not None
 
-    def account(self, agent: str) -> Account:
-        """The account of an agent."""
-        found = self.accounts.get(agent)
-        if found is None:
-            found = self.accounts[agent] = Account()
-        return found
-
     def spend(self, agent: str, usage: Usage) -> None:
         """Count one reply."""
-        account = self.account(agent)
+        account = self.accounts[agent]
         self.turns += 1
         account.turns += 1
         self.pay(usage)
@@ -306,12 +306,12 @@ class Run(Account):
     def charge(self, agent: str, usage: Usage) -> None:
         """Add the usage of a model call to an agent."""
         self.pay(usage)
-        self.account(agent).pay(usage)
+        self.accounts[agent].pay(usage)
 
     def count_retry(self, agent: str) -> None:
         """Count the retry of a model call."""
         self.retries += 1
-        self.account(agent).retries += 1
+        self.accounts[agent].retries += 1
 
     def count_handoff(self, agent: str, more: int = 1) -> None:
         """Count a handoff that this agent offers, or uncount one that was declined. The steps of a workflow count as
@@ -319,7 +319,7 @@ class Run(Account):
         if self.flow is not None:
             return
         self.handoffs += more
-        self.account(agent).handoffs += more
+        self.accounts[agent].handoffs += more
 
     def take_back(self, spent: Spent, call: str) -> None:
         """Count what the delegate of a call spent."""
@@ -366,14 +366,21 @@ class Run(Account):
             self.shares(),
         )
 
+    def own_shares(self) -> dict[str, Share]:
+        """Shares by agent, without delegates."""
+        return {agent: account.share() for agent, account in self.accounts.items()}
+
     def shares(self) -> dict[str, Share]:
         """Shares by agent, delegates included."""
-        own = {agent: account.share() for agent, account in self.accounts.items()}
-        return joined(self.below.shares, own) if self.below.shares else own
+        return joined(self.below.shares, self.own_shares()) if self.below.shares else self.own_shares()
 
     def ledger(self, now: float) -> Ledger:
         """The spending of the run by `now`, its delegates included."""
         return self._ledger(now, self.shares())
+
+    def last_ledger(self, outcome: Outcome) -> Ledger:
+        """The same when the run has ended."""
+        return self._ledger(outcome.at, joined(self.below.shares, outcome.shares))
 
     def passing_ledger(self, now: float) -> Ledger:
         """The same without copies, for a reader that does not keep it."""
@@ -404,6 +411,8 @@ class Outcome(Struct, frozen=True, gc=False):
     """True if a rollback gave the task back, so that there is no step to retry."""
     name: str = ""
     """Display name of the agent, or its id."""
+    shares: dict[str, Share] = {}
+    """The spending of each agent, without delegates."""
 
     @property
     def resumable(self) -> bool:

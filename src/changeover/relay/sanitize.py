@@ -31,9 +31,10 @@ def reply_of(given: object, command: str) -> Reply:
     if fault := _fault(given):
         raise TypeError(fault)
     usage = given.usage if given.usage is ONE_REQUEST else _never_negative(given.usage)
-    if not given.calls and given.text.isascii() and not given.thinking and not given.extra and usage is given.usage:
-        return given
     calls = _calls_of(given.calls, command) if given.calls else ()
+    plain = given.text.isascii() and given.thinking.isascii() and not given.extra
+    if plain and calls is given.calls and usage is given.usage:
+        return given
     text, thinking, extra = text_of(given.text), text_of(given.thinking), _stored(given.extra) if given.extra else {}
     return Reply(text=text, thinking=thinking, calls=calls, usage=usage, extra=extra)
 

@@ -27,6 +27,8 @@ from changeover.relay.turn import OpenCall, Travelling, Turn
 from changeover.tools.command import Directive
 from changeover.tools.run_context import RunContext
 
+COMPLETE, FAIL, RETURN, FAILED = Signal.COMPLETE, Signal.FAIL, Signal.RETURN, HandoffState.FAILED
+
 
 class Scale:
     """Counts the tokens of a list that only grows, with a cache of what was counted."""
@@ -176,6 +178,12 @@ class State:
                 self.apply(event)
         return self
 
+    @property
+    def alone(self) -> bool:
+        """True if no worker claims work here, and no other conversation shares the budget, as in most conversations."""
+        run = self.run
+        return not (self.depth or (run is not None and (run.delegates or run.queued or run.ticket)))
+
     def apply(self, event: Event | Unreadable) -> None:
         """Apply one event. An event that does not fit the state changes only the position."""
         if (run := self.run) is None:
@@ -263,12 +271,10 @@ class State:
         run.waiting.give_up(self.at)
         if isinstance(run.phase, TURNING) and run.phase.turn:
             self.add(*run.phase.turn.results())
-            self.handoffs += answers.open_offers(
-                self, run, Signal.RETURN, "cancelled" if cancelled else "the run failed"
-            )
+            self.handoffs += answers.open_offers(self, run, RETURN, "cancelled" if cancelled else "the run failed")
         if run.flow is not None:
             run.flow.end()
-        signal = Signal.RETURN if cancelled else Signal.FAIL if fault else Signal.COMPLETE
+        signal = RETURN if cancelled else FAIL if fault else COMPLETE
         self.work.status = "cancelled" if cancelled else "failed" if fault else "completed"
         self.end_leg(signal)
         chain = self.handoffs[run.first :]
@@ -285,6 +291,7 @@ class State:
             cancelled,
             self.returned,
             name=self.names.get(who, who),
+            shares=run.own_shares(),
         )
         self.run, self.leg, self.undoes, self.returned = None, -1, False, ()
 
@@ -292,7 +299,7 @@ class State:
         """End the work under the last transfer of this run."""
         if self.leg >= 0:
             record = self.handoffs[self.leg]
-            if record.state is not HandoffState.FAILED or signal is Signal.RETURN:  # a failed one is being rolled back
+            if record.state is not FAILED or signal is RETURN:  # a failed one is being rolled back
                 self.handoffs[self.leg] = replace(record, state=concluded(record.state, signal))
 
 

@@ -71,7 +71,7 @@ def _offered(state: State, command: AskReceiver) -> Ticket:
 def open_tickets(state: State) -> set[str]:
     """The tickets of the active agent, of offers and of delegates."""
     run = state.run
-    if run is None or not has_tickets(state):
+    if run is None or not (run.queued or run.ticket):
         return set()
     own = {run.ticket} if run.ticket else set()
     return own | {handoff_id(state.id, offer.call) for offer, _ in _offers(run)}

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from changeover.facts import ApprovalRequest, DelegateResult, Mode
 from changeover.guards.approval import Edit
-from changeover.ids import branching_call, call_id, topic_id
+from changeover.ids import branching_call, call_id, call_of, topic_id
 from changeover.messages import Call, File, Message, ToolResult
 from changeover.relay.events import (
     ApprovalDecided,
@@ -231,62 +231,45 @@ def way_of(mode: Mode, call: OpenCall) -> str:
     return "" if mode is Mode.TRANSFER else call.call.name
 
 
-class Turn:
+class Turn(Struct, eq=False):
     """One reply of an agent, until every call is answered."""
 
-    __slots__ = (
-        "agent",
-        "asked",
-        "base",
-        "calls",
-        "code",
-        "delegated",
-        "faulty",
-        "flow",
-        "frontier",
-        "idle",
-        "judged",
-        "latest",
-        "offered",
-        "quiet",
-        "ready",
-        "rule",
-        "sending",
-        "text",
-        "unanswered",
-        "updates",
-    )
+    agent: str
+    text: str
+    asked: list[OpenCall]
+    quiet: bool = False
+    code: bool = False
+    """True if the caller of `Team.offer` asks, not a member of the team."""
+    rule: str = ""
+    """The rule of the team that asks, if one does."""
+    flow: Flow | None = None
+    """The workflow that asks, if one does: its turn gets a call for each attempt at a step, and stays open."""
+    calls: dict[str, OpenCall] = {}
+    """All calls and branches by id."""
+    idle: dict[str, OpenCall] = {}
+    """Calls that may need a decision; the others are answered or in work."""
+    ready: dict[str, OpenCall] = {}
+    """Calls that wait for a person or a delegate, and whose command was not given out yet."""
+    unanswered: int = 0
+    frontier: int = 0
+    """Index of the first call that is not done."""
+    delegated: int = 0
+    faulty: bool = False
+    offered: OpenCall | None = None
+    """The call that became a transfer."""
+    sending: OpenCall | None = None
+    """The call that still has branches to send out."""
+    judged: str | None = None
+    """Why the output that ends the run misses the expectations, empty if it does not; None until it is checked."""
+    base: Travelling | None = None
+    updates: dict[tuple[int, int], Directive] = {}
+    latest: tuple[int, int] = (-1, 0)
+    """Place of the last call that updated the shared context; `base` is that context without the updates."""
 
-    def __init__(self, agent: str, text: str, calls: list[OpenCall], quiet: bool = False, code: bool = False) -> None:
-        self.agent, self.text, self.quiet = agent, text, quiet
-        self.code = code
-        """True if the caller of `Team.offer` asks, not a member of the team."""
-        self.rule = ""
-        """The rule of the team that asks, if one does."""
-        self.flow: Flow | None = None
-        """The workflow that asks, if one does: its turn gets a call for each attempt at a step, and stays open."""
-        self.asked = calls
-        self.calls = {call.id: call for call in calls}
-        """All calls and branches by id."""
-        self.idle = dict(self.calls)
-        """Calls that may need a decision; the others are answered or in work."""
-        self.ready: dict[str, OpenCall] = {}
-        """Calls that wait for a person or a delegate, and whose command was not given out yet."""
-        self.unanswered = len(calls)
-        self.frontier = 0
-        """Index of the first call that is not done."""
-        self.delegated = 0
-        self.faulty = False
-        self.offered: OpenCall | None = None
-        """The call that became a transfer."""
-        self.sending: OpenCall | None = None
-        """The call that still has branches to send out."""
-        self.judged: str | None = None
-        """Why the output that ends the run misses the expectations, empty if it does not; None until it is checked."""
-        self.base: Travelling | None = None
-        self.updates: dict[tuple[int, int], Directive] = {}
-        self.latest = (-1, 0)
-        """Place of the last call that updated the shared context; `base` is that context without the updates."""
+    def __post_init__(self) -> None:
+        self.calls = {call.id: call for call in self.asked}
+        self.idle = self.calls.copy()
+        self.unanswered = len(self.asked)
 
     @property
     def deaf(self) -> bool:
@@ -311,6 +294,10 @@ class Turn:
             said = text if result is None else result.response if ok else result.error
             self.flow.settle(call.id, ok, said, result is None, at)
         self._advance()
+
+    def find(self, id: str) -> OpenCall | None:
+        """The call or branch that an id belongs to."""
+        return self.calls.get(id) or self.calls.get(call_of(id))
 
     def open(self, call: OpenCall) -> None:
         """Add a call: the workflow begins an attempt at a step."""

@@ -14,7 +14,7 @@ from changeover.routing.judge import judged
 from changeover.routing.match import shared
 from changeover.routing.profile import Profile, abilities, key, parts_of, text_of
 from changeover.routing.registry import Registry
-from changeover.routing.words import families, stem, telling
+from changeover.routing.words import content_words, families, stem
 
 MOST_WORDS = 5
 """How many words a reason names."""
@@ -27,7 +27,7 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
-def has(profile: Profile, capabilities: Iterable[str]) -> str:
+def capability_reason(profile: Profile, capabilities: Iterable[str]) -> str:
     """A reason: the required capabilities, in the words of the profile."""
     own, named = abilities(profile), dict.fromkeys(map(key, capabilities))
     declared = {key(each) for each in profile.capabilities}
@@ -37,7 +37,7 @@ def has(profile: Profile, capabilities: Iterable[str]) -> str:
     return " and ".join([*clauses, *(f"is specialised in {each}" for each in special)])
 
 
-def speaks(profile: Profile, task: str) -> str:
+def text_reason(profile: Profile, task: str) -> str:
     """A reason: the words, or else the synonyms, that the profile shares with the task; empty if there are none."""
     common = shared(task, text_of(profile))
     return _same(profile, common) or _close(profile, task, common)
@@ -53,13 +53,13 @@ def _close(profile: Profile, task: str, common: set[str]) -> str:
         return not common.isdisjoint(families(stem(word)))
 
     parts, words = _where(profile, belongs)
-    near = dict.fromkeys(word for word in telling(task) if belongs(word))
+    near = dict.fromkeys(word for word in content_words(task) if belongs(word))
     return f"{parts} {words}, close to {listed(list(near)[:MOST_WORDS])}" if words else ""
 
 
 def _where(profile: Profile, fits: Callable[[str], bool]) -> tuple[str, str]:
     """The parts of a profile that have matching words, and these words as the profile writes them."""
-    read = {part: [word for word in telling(text) if fits(word)] for part, text in parts_of(profile)}
+    read = {part: [word for word in content_words(text) if fits(word)] for part, text in parts_of(profile)}
     found = {part: words for part, words in read.items() if words}
     by_stem: dict[str, str] = {}
     for word in chain.from_iterable(found.values()):
@@ -156,7 +156,7 @@ def decided(undecided: Undecided, answer: str) -> Found | NoMatch:
     chosen = judged(answer, candidates)
     if chosen is None:
         return NoMatch(f"the model found none of {len(candidates)} agents that fits")
-    reason = speaks(chosen, undecided.task)
+    reason = text_reason(chosen, undecided.task)
     why = f"the model chose it among {len(candidates)}{f'; {reason}' if reason else ''}"
     return Found(Recommendation(chosen.id, 1.0, why, "judge"))
 
@@ -197,8 +197,8 @@ def _are_twins(one: Fit, other: Fit) -> bool:
 def _recommended(fit: Fit, task: str, needed: Sequence[str], best: float) -> Recommendation:
     """The recommendation for a match. With all needed capabilities the score is 1, less half the distance of its text
     score to the best."""
-    reason = speaks(fit.profile, task) if fit.text and task not in needed else ""
+    reason = text_reason(fit.profile, task) if fit.text and task not in needed else ""
     if not needed:
         return Recommendation(fit.profile.id, fit.text, reason or "its profile is close to the task in meaning", "text")
-    why = f"{has(fit.profile, needed)}{f', and {reason}' if reason else ''}"
+    why = f"{capability_reason(fit.profile, needed)}{f', and {reason}' if reason else ''}"
     return Recommendation(fit.profile.id, 1.0 - (best - fit.text) / 2, why, "exact")

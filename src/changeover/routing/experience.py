@@ -13,7 +13,7 @@ from math import inf, isfinite
 from msgspec import Struct
 from msgspec.structs import replace
 
-from changeover.routing.load import C, because, comparable
+from changeover.routing.load import C, comparable, with_reason
 from changeover.routing.statistics import Draws, beta_quantile
 
 
@@ -66,7 +66,7 @@ class Learning(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return 1 - self.speed * slow - self.thrift * expensive
 
     def faults(self) -> list[str]:
-        """What is wrong with these settings, one text for each fault."""
+        """The faults of these settings, one text each."""
         found = [
             f"{name}={value!r}; give a number above 0"
             for name in ("half_life", "usual_seconds", "usual_cost")
@@ -234,9 +234,9 @@ def _sampled(group: Sequence[C], known: dict[str, Experience], draws: Draws) -> 
     samples = {agent: beta_quantile(*row.belief, next(draws)) for agent, row in beliefs.items()}
     first, *rest = sorted(group, key=lambda each: -samples[each.agent])
     best = max(beliefs.values(), key=lambda row: row.worth)
-    explained = [because(each, _record(beliefs[each.agent])) for each in (first, *rest)]
+    explained = [with_reason(each, _record(beliefs[each.agent])) for each in (first, *rest)]
     if beliefs[first.agent].worth < best.worth:
-        explained[0] = because(explained[0], f"tried to learn more, though {best.agent} did better so far")
+        explained[0] = with_reason(explained[0], f"tried to learn more, though {best.agent} did better so far")
     return explained
 
 

@@ -1,4 +1,4 @@
-"""Experiment: variants of a strategy, instructions, a model or a receiver, and which conversation gets which."""
+"""Experiment: variants of a strategy, instructions, a model or a receiver, and the variant of each conversation."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Experiment(Struct, frozen=True):
         return min((variant for variant in shares if shares[variant]), key=arrival)
 
     def faults(self) -> list[str]:
-        """What is wrong with this declaration, one text for each fault."""
+        """The faults of this declaration, one text each."""
         if not isinstance(self.name, str) or not SLUG.fullmatch(self.name):
             return [f"an experiment is called {self.name!r}; use letters, digits, '-' and '_', at most 64"]
         found = [*_variant_faults(self), *_split_faults(self)]
@@ -132,7 +132,7 @@ CHECKS: dict[str, Callable[[Any], list[str]]] = {
 
 
 def experiment_faults(experiments: object, members: Sequence[Member]) -> list[str]:
-    """What is wrong with these experiments in a team of these members, one text for each fault."""
+    """The faults of these experiments in a team of these members, one text each."""
     if not isinstance(experiments, Sequence) or isinstance(experiments, str):
         return [f"Team(experiments={experiments!r}) is not a list of Experiment(…)s"]
     others = [each for each in experiments if not isinstance(each, Experiment)]

@@ -1,4 +1,4 @@
-"""Load: prefers the least busy of equally good candidates, and says what happens when all are busy."""
+"""Load: orders equally good candidates by load, and places a task if the best candidate is busy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Candidate(Protocol):
 C = TypeVar("C", bound=Candidate)
 
 
-def because(candidate: C, reason: str) -> C:
+def with_reason(candidate: C, reason: str) -> C:
     """The same candidate, with one more reason for its place."""
     explained: C = replace(cast("Any", candidate), why="; ".join(filter(None, (candidate.why, reason))))
     return explained
@@ -140,7 +140,7 @@ def place(candidates: Sequence[Candidate], loads: Mapping[str, Load], when_busy:
 
 
 def busy_faults(when_busy: object) -> list[str]:
-    """What is wrong with the declaration `when_busy=…`."""
+    """The faults of the declaration `when_busy=…`."""
     known = ("next", "queue", "reject")
     return [] if when_busy in known else [f"when_busy={when_busy!r}; give 'next', 'queue' or 'reject'"]
 
@@ -152,7 +152,7 @@ def _lightest_first(equals: Sequence[C], loads: Mapping[str, Load], draws: Draws
         load = found[candidate.agent]
         return load.is_full, load.in_flight, load.queued, next(draws)
 
-    ordered = [because(each, str(found[each.agent])) for each in sorted(equals, key=weight)]
+    ordered = [with_reason(each, str(found[each.agent])) for each in sorted(equals, key=weight)]
     if len(ordered) > MANY:
         with_room = sum(not load.is_full for load in found.values())
         ordered.insert(0, ordered.pop(_better_of_two(with_room or len(ordered), draws)))

@@ -13,7 +13,7 @@ from math import log
 from typing import Protocol
 
 from changeover.routing.profile import Profile, text_of
-from changeover.routing.words import families, spelled, words
+from changeover.routing.words import corrected, families, words
 
 SATURATION = 1.2
 LENGTH = 0.3
@@ -55,18 +55,18 @@ class Index:
         self._documents[id], self._lengths[id] = terms, terms.total()
         self._total += self._lengths[id]
         for term, times in terms.items():
-            self._own(term, own)[id] = times
+            self._copied_postings(term, own)[id] = times
 
     def _remove(self, id: str, own: set[str]) -> None:
         for term in self._documents.pop(id, ()):
-            having = self._own(term, own)
+            having = self._copied_postings(term, own)
             del having[id]
             if not having:
                 del self._postings[term]
                 own.discard(term)
         self._total -= self._lengths.pop(id, 0)
 
-    def _own(self, term: str, own: set[str]) -> dict[str, int]:
+    def _copied_postings(self, term: str, own: set[str]) -> dict[str, int]:
         """The postings of a term, copied at the first change: the index before this one shares them."""
         if term not in own:
             own.add(term)
@@ -81,7 +81,7 @@ class Index:
         return Counter(_terms(dict.fromkeys(self._meant(word) for word in words(request)[:LONGEST])))
 
     def _meant(self, word: str) -> str:
-        return word if word in self._postings else spelled(word, self._initials.get(word[0], ()))
+        return word if word in self._postings else corrected(word, self._initials.get(word[0], ()))
 
     @cached_property
     def _initials(self) -> dict[str, list[str]]:

@@ -56,7 +56,7 @@ def profile_of(member: Member) -> Profile:
 
 
 def profile_faults(profile: Profile) -> list[str]:
-    """What is wrong with a profile that was registered at run time, one text for each fault."""
+    """The faults of a profile that was registered at run time, one text each."""
     found = []
     if not SLUG.fullmatch(profile.id):
         found.append(f"{profile.id!r} is not a valid id; use letters, digits, '-' and '_', at most 64")

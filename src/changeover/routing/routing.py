@@ -29,7 +29,7 @@ class Routing(Struct, frozen=True, kw_only=True):
     """True if a model chooses when neither capabilities nor texts give a clear match."""
 
     def faults(self) -> list[str]:
-        """What is wrong with these settings, one text for each fault."""
+        """The faults of these settings, one text each."""
         learning = self.learning.faults() if isinstance(self.learning, Learning) else []
         if self.learning is not None and not isinstance(self.learning, Learning):
             learning = [f"learning={self.learning!r}; give Learning(…), or None to switch it off"]
@@ -40,7 +40,7 @@ class Routing(Struct, frozen=True, kw_only=True):
 
 
 def taker_faults(no_takers: object) -> list[str]:
-    """What is wrong with the declaration `no_takers=…`."""
+    """The faults of the declaration `no_takers=…`."""
     return [] if no_takers in ("return", "queue") else [f"no_takers={no_takers!r}; give 'return' or 'queue'"]
 
 

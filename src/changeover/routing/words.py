@@ -46,10 +46,10 @@ NOUNS = (("ation", 4), ("ison", 4), ("ment", 3), ("ion", 4))
 
 def words(text: str) -> list[str]:
     """The words of a text without stop words, as stems, in their order."""
-    return [stem(word) for word in telling(text)]
+    return [stem(word) for word in content_words(text)]
 
 
-def telling(text: str) -> list[str]:
+def content_words(text: str) -> list[str]:
     """The words of a text without stop words, in lower case."""
     return [word for word in WORD.findall(text.lower()) if word not in STOP]
 
@@ -136,7 +136,7 @@ def families(word: str) -> tuple[str, ...]:
     return _families().get(word, ())
 
 
-def spelled(word: str, known: Collection[str]) -> str:
+def corrected(word: str, known: Collection[str]) -> str:
     """The known stem that a misspelled word probably means, or the word itself."""
     if len(word) < SHORT or word in known or families(word) or not word.isalpha():
         return word

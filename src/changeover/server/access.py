@@ -1,4 +1,5 @@
-"""Access: who may call what. A token names a user and a role; one table gives every route the role that it needs."""
+"""Access: the callers of the server and their rights. A token names a user and a role; a table has the role of each
+route."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Role(IntEnum):
-    """What a token may do. From VIEWER on each may do what those before it may; a worker only claims and answers."""
+    """What a token may do. A worker only claims and answers tickets, and a viewer only reads; from OPERATOR on, each
+    role may do all that the roles before it may."""
 
     PUBLIC = 0
     """No token is needed."""
@@ -37,7 +39,7 @@ class Role(IntEnum):
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """Who makes a request."""
+    """The caller of a request: its user, its role and its rights."""
 
     user: str
     role: Role
@@ -78,7 +80,7 @@ WEBHOOK = Caller(user="webhook", role=Role.OPERATOR)
 
 
 class Doorkeeper:
-    """Finds out who makes a request, by a bearer token or by the cookie of a page."""
+    """Finds the caller of a request, by a bearer token or by the cookie of a page."""
 
     def __init__(self, settings: Settings, tokens: Callable[[], Tokens]) -> None:
         self._settings, self._tokens = settings, tokens
@@ -102,7 +104,7 @@ class Doorkeeper:
         return bool(self._settings.webhook_secret) and not shown
 
     async def holder(self, secret: str) -> Caller:
-        """Who holds this token; raises Problem if it is not valid."""
+        """The caller that holds this token; raises Problem if it is not valid."""
         wanted = digest_of(secret)
         if any(compare_digest(each, wanted) for each in self._owners):
             return OWNER

@@ -20,7 +20,7 @@ TICKET = {
 PACKAGE: dict[str, Any] = {
     "protocol": "1.0",
     "task": {"description": "Find out when the parcel of order 1042 arrived."},
-    "context": {"user_request": "I was charged twice.", "variables": {"order_id": "1042"}},
+    "context": {"original_request": "I was charged twice.", "variables": {"order_id": "1042"}},
     "metadata": {"sender": "shop", "receiver": "research", "priority": "high"},
 }
 ME = {"user": "ana", "role": "operator", "agents": [], "roles": ["manager"], "all": False}
@@ -35,7 +35,7 @@ EXAMPLES: dict[str, Any] = {
         }
     },
     "TeamText": {"text": "agents:\n  billing: {description: Sends money back}\n", "write": False},
-    "Acceptance": {"claim": CLAIM, "estimated_completion": AT + 60},
+    "Acceptance": {"claim": CLAIM, "estimated_completion": 60.0},
     "Begun": {"conversation": "order-1042", "run": "order-1042@1"},
     "CloudEvent": {
         "specversion": "1.0",

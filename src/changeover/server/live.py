@@ -32,8 +32,8 @@ logger = logging.getLogger("changeover.server")
 MOST_WAITING = 2_000
 """Frames that may wait for a client that reads slowly."""
 SLOW_AFTER = 5.0
-"""Seconds in which a client has to take what it was sent before; else it is slow. A quick client may have a long past
-to catch up with."""
+"""A client whose outbox is full is slow if it has taken nothing for this many seconds; a quick client may have a long
+history to catch up with."""
 SILENCE = 15.0
 """Seconds after which a silent stream says that it is alive, so that proxies keep it open."""
 EXPECTED = 10.0
@@ -43,7 +43,7 @@ RETRY = 0.5
 """Seconds before a channel reads again after the store could not be read."""
 
 RECHECK = 30.0
-"""Seconds between two looks at the tokens of clients that read along."""
+"""Seconds between two checks of the tokens of connected clients."""
 
 OutcomeOf = Callable[[State, int], Struct]
 """The outcome of a run for clients."""
@@ -87,7 +87,7 @@ class Spoken(Struct, frozen=True):
 
 
 class Notice(Struct, frozen=True):
-    """What a client has to know about its connection."""
+    """A message to a client about its connection."""
 
     code: str
     message: str
@@ -280,7 +280,7 @@ class Live:
 
     @contextmanager
     def connected(self, token: str = "") -> Iterator[Outbox]:
-        """The outbox of a client, for as long as it is connected and the token with this id holds. Raises Problem if
+        """The outbox of a client, for as long as it is connected and the token with this id is valid. Raises Problem if
         the server stops."""
         if self.stopping:
             raise Problem(503, "the server stops", kind="stopping")
@@ -321,24 +321,24 @@ class Live:
             yield
         finally:
             channel.leave(subscription)
-            self._let_go(root, channel)
+            self._close_unread(root, channel)
 
     def expect(self, root: str) -> None:
         """Listen to a conversation that is about to begin: its first reader then has all that its model writes."""
-        asyncio.get_running_loop().call_later(EXPECTED, self._let_go, root, self._channel(root))
+        asyncio.get_running_loop().call_later(EXPECTED, self._close_unread, root, self._channel(root))
 
     def _channel(self, root: str) -> Channel:
         if (channel := self._channels.get(root)) is None:
             channel = self._channels[root] = Channel(self._log, root, self._outcome)
         return channel
 
-    def _let_go(self, root: str, channel: Channel) -> None:
+    def _close_unread(self, root: str, channel: Channel) -> None:
         if not channel.is_read and self._channels.get(root) is channel:
             del self._channels[root]
             channel.close()
 
     async def stop(self, grace: float) -> None:
-        """Tell all clients that the server stops, and wait until their streams have ended, at most for a while."""
+        """Tell all clients that the server stops, and wait until their streams have ended, at most `grace` seconds."""
         self.stopping = True
         for outbox in list(self._outboxes):
             outbox.end(STOPPING)

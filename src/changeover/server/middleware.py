@@ -186,7 +186,7 @@ class Gate:
         return urlsplit(origin).netloc == host
 
     def _bounded(self, scope: Scope, receive: Receive, headers: Headers) -> Receive:
-        """The body, as far as it is allowed to go: a client that sends too much or too slowly is cut off."""
+        """A function that receives the body, and cuts off a client that sends too much or too slowly."""
         if scope["type"] != "http" or (scope["method"] in SAFE and "content-length" not in headers):
             return receive
         taken, ended = 0, False
@@ -238,7 +238,7 @@ def _is_address(name: str) -> bool:
 
 
 class Rates:
-    """How many requests each client has left; the clients that were silent longest are forgotten."""
+    """A rate limit with a token bucket for each client; the clients that were silent longest are dropped."""
 
     MOST = 10_000
 

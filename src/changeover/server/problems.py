@@ -44,7 +44,7 @@ HIDDEN = {
     500: "the server failed; its log has the cause under this request id",
     503: "the store cannot be reached now, or the server stops; try again",
 }
-"""What clients are told of failures whose text may name hosts, files or SQL."""
+"""What clients read in place of the text of a failure, which may name hosts, files or SQL."""
 RETRY_AFTER = 2
 """Seconds after which a client may ask again while the store cannot be reached."""
 
@@ -111,7 +111,7 @@ class ProblemBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Problem(Exception):
-    """A refusal that only the server knows."""
+    """A refusal by the server itself; other errors come from the library."""
 
     def __init__(self, status: int, detail: str, *, kind: str = "", headers: Mapping[str, str] | None = None) -> None:
         self.status, self.detail, self.kind, self.headers = status, detail, kind, dict(headers or {})
@@ -135,7 +135,7 @@ def problem_of(error: Exception, request_id: str = "") -> Response:
 
 
 def _told(error: Exception) -> Problem:
-    """An error as clients are told of it."""
+    """The problem that clients get for an error."""
     match error:
         case Problem():
             return error

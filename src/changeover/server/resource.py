@@ -139,7 +139,7 @@ Keeper = Annotated[Doorkeeper, Depends(_keeper)]
 Served = Annotated[Team, Depends(_team)]
 """The team that the server serves."""
 Who = Annotated[Caller, Depends(_caller)]
-"""Who makes the request."""
+"""The caller of the request."""
 Id = Annotated[str, PathParameter(min_length=1, max_length=500)]
 Filter = Annotated[str | None, Query(min_length=1, max_length=200)]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
@@ -159,7 +159,7 @@ Part = Annotated[Paging, Depends(_paging)]
 
 
 class Cut(Struct, frozen=True):
-    """Which part is read of a list that is at hand as a whole."""
+    """The part that is read of a list that is in memory as a whole."""
 
     limit: int | None
     cursor: str | None
@@ -195,7 +195,7 @@ async def _cut(
 
 
 Some = Annotated[Cut, Depends(_cut)]
-"""Which part is read of a list that is at hand as a whole."""
+"""The part that is read of a list that is in memory as a whole."""
 
 
 async def listed(

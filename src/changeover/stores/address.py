@@ -56,7 +56,7 @@ def url_faults(url: object) -> list[str]:
 
 
 def _begin(url: str) -> str:
-    """As much of a text that is no address as cannot hold a password."""
+    """The beginning of a text that is no address, without any part that may be a password."""
     if not {"@", "="} & set(url):
         return repr(url)
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(//)?", url)

@@ -26,7 +26,7 @@ class Board:
         self.changed: dict[str, Circuit] = {}
         self.opened: list[Opening] = []
         self.published: list[Publication] = []
-        """Events of the bus that tell of the openings."""
+        """Events of the bus about the openings."""
         self._weighed: dict[str, Circuit] = {}
         self._tell: Callable[[Circuit, float], Publication | None] | None = None
 
@@ -44,7 +44,7 @@ class Board:
         return CircuitsOpen(tripped) if tripped else None
 
     def take(self, at: float) -> None:
-        """The entry that was weighed last is recorded."""
+        """Apply the changes of the entry that `refusal` judged last, which is recorded."""
         for circuit in self._weighed.values():
             opens = self._put(circuit, at)
             if opens and self._tell and (told := self._tell(circuit, at)):

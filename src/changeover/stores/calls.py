@@ -43,20 +43,20 @@ class Listed(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ListedPage(Struct, frozen=True):
-    """A page on its way; the caller knows the kind of its records."""
+    """A page with encoded records, whose kind the caller knows."""
 
     items: list[msgspec.Raw]
     next: str | None
 
     def read(self, kind: type[Any]) -> Page[Any]:
-        """The page with its records."""
+        """The page with decoded records."""
         page: Page[Any] = Page(msgspec.msgpack.decode(item, type=kind) for item in self.items)
         page.next = self.next
         return page
 
 
 class Reading(Protocol):
-    """What commands read of conversations."""
+    """Reads conversations, handoffs and flows of context, for commands."""
 
     async def listed(self, of: Listed) -> ListedPage: ...
     async def handoffs(self, conversation: str) -> list[HandoffRecord]: ...
@@ -80,7 +80,7 @@ class Work(Protocol):
 
 
 class Decisions(Protocol):
-    """What people decide about work that waits in a store."""
+    """Decisions of people about work that waits in a store."""
 
     async def decide(self, approval: str, decision: Decision, by: str) -> None:
         """Decide about a request; the run goes on at the server. `by` counts only where no token is needed."""
@@ -92,7 +92,7 @@ class Decisions(Protocol):
 
 
 class ToolAnswer(Struct, frozen=True):
-    """What the model would read."""
+    """The result of a tool, as a model would read it."""
 
     ok: bool
     text: str
@@ -120,7 +120,7 @@ class Workflows(Protocol):
         ...
 
     async def retry(self, conversation: str, step: str) -> None:
-        """Carry out a step of the workflow that ended last in a conversation again, and all that follow it."""
+        """Repeat a step of the workflow that ended last in a conversation, and all steps after it."""
         ...
 
 
@@ -155,17 +155,17 @@ class Call:
         self._arguments: type[Any] = msgspec.defstruct(method, fields, forbid_unknown_fields=True, kw_only=True)
         self._answer = hints["return"]
         self.in_pages = get_origin(self._answer) is AsyncIterator
-        """Whether the method gives one page after the other; over a connection all go at once."""
+        """True if the method yields pages; over a connection, one answer holds them all."""
         if self.in_pages:
             self._answer = list[get_args(self._answer)[0]]  # type: ignore[misc]
 
     def arguments(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> bytes:
-        """Arguments on their way."""
+        """Encode arguments."""
         names = (each.name for each in self._parameters)
         return msgspec.msgpack.encode({**dict(zip(names, given, strict=False)), **named})
 
     def read_arguments(self, body: bytes) -> dict[str, Any]:
-        """Arguments that arrived; raises MisconfiguredError."""
+        """Decode arguments; raises MisconfiguredError."""
         try:
             read = msgspec.msgpack.decode(body, type=self._arguments)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -173,13 +173,13 @@ class Call:
         return {each.name: getattr(read, each.name) for each in self._parameters}
 
     async def answer(self, method: Callable[..., Any], arguments: Mapping[str, Any]) -> bytes:
-        """What the method answers, on its way."""
+        """Call the method, and encode its answer."""
         answered = method(**arguments)
         found = [page async for page in answered] if self.in_pages else await answered
         return msgspec.msgpack.encode(found)
 
     def read_answer(self, body: bytes) -> Any:
-        """An answer that arrived; raises msgspec.MsgspecError."""
+        """Decode an answer; raises msgspec.MsgspecError."""
         return msgspec.msgpack.decode(body, type=self._answer)
 
 

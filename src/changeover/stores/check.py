@@ -35,7 +35,7 @@ COMPARED: dict[str, tuple[type[TaskRow | HandoffRow | MessageRow | ApprovalRow],
 """The records and fields that are compared. Texts are not: another version may have worded them differently."""
 
 UNDER_WAY = frozenset({"pending", "running", "interrupted", "waiting"})
-"""Statuses of tasks that depend on who works on them when they are read; they compare as equal."""
+"""Statuses of tasks that change with the process that works on them; they compare as equal."""
 
 
 class Check:
@@ -45,8 +45,8 @@ class Check:
         self._dialect, self._ask, self._stored = dialect, ask, stored
 
     async def conversations(self) -> AsyncIterator[tuple[str, str]]:
-        """The id of every conversation, each with its fault; "" if it is sound. Those of which only other tables have
-        rows come last: a log without its conversation is named by its number."""
+        """The id of every conversation, each with its fault; "" if it is sound. Conversations that only other tables
+        know come last; a log whose conversation is missing is named by its number."""
         after, page = 0, _page(self._dialect)
         while rows := await self._ask(page(after=after, limit=PAGE)):
             for _, id in rows:

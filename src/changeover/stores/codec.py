@@ -26,7 +26,7 @@ class _Named(msgspec.Struct):
 _NAME = msgspec.json.Decoder(_Named)
 
 _OF_THE_FUTURE = ("Invalid value ", "Invalid enum value ")
-"""How msgspec begins to report a tag or an enum value that is not declared; a newer version may declare it."""
+"""Beginnings of msgspec's errors about a tag or an enum value that is not declared; a newer version may declare it."""
 
 
 def encode(events: Events) -> tuple[str, Events]:

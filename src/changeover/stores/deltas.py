@@ -48,4 +48,4 @@ class LocalDeltas:
                     del self._readers[root]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to close."""

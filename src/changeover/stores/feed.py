@@ -92,7 +92,7 @@ class Feed:
 
     @property
     def listened(self) -> bool:
-        """Whether there are listeners."""
+        """True if there are listeners."""
         return bool(self._listeners)
 
     def tell(self, topics: Collection[str] | None) -> None:
@@ -124,7 +124,7 @@ class Feed:
                 self.tell(None)
 
     def _wanted(self) -> bool:
-        """Whether the thread should go on; if not, the next listener starts a new one."""
+        """True if the thread should go on; if not, the next listener starts a new one."""
         with self._lock:
             if self._listeners and not self.closed:
                 return True

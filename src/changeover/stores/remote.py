@@ -108,17 +108,17 @@ class _Connection:
             self._headers["Authorization"] = f"Bearer {token}"
 
     async def answer(self, call: Call, arguments: bytes) -> Any:
-        """What the server answers to a call. Raises StoreUnavailable if it does not answer, else what it refused."""
+        """The server's answer to a call. Raises StoreUnavailable if it does not answer, and an error for a refusal."""
         status, body = await asyncio.to_thread(self._sent, call.name, arguments)
         if status != 200:
             raise self._refusal(status, body)
         try:
             return call.read_answer(body)
         except msgspec.MsgspecError:
-            raise self._stranger() from None
+            raise self._unknown_server() from None
 
     async def pages(self, call: Call, arguments: bytes) -> AsyncIterator[Any]:
-        """What the server answers to a call that gives pages."""
+        """The server's answer to a call that gives pages."""
         for page in await self.answer(call, arguments):
             yield page
 
@@ -129,19 +129,19 @@ class _Connection:
             response = connection.getresponse()
             return response.status, response.read()
         except HTTPException:
-            raise self._stranger() from None
+            raise self._unknown_server() from None
         except (OSError, ValueError) as error:  # a token with a line break is a ValueError
             raise StoreUnavailable(f"the server {self._url} cannot be reached: {error}") from None
         finally:
             connection.close()
 
     def _refusal(self, status: int, body: bytes) -> ChangeoverError:
-        """The error that a problem of the server means."""
+        """The error for a problem document of the server."""
         try:
             problem = msgspec.json.decode(body, type=dict[str, Any])
             kind, detail = str(problem["type"]), str(problem.get("detail", ""))
         except (msgspec.MsgspecError, KeyError):
-            return self._stranger()
+            return self._unknown_server()
         if status == 401:
             return TokenRefused(f"the server {self._url} refuses: {detail}; give a token as CHANGEOVER_TOKEN")
         if kind.endswith(":misconfigured-error"):
@@ -150,7 +150,7 @@ class _Connection:
             return StoreUnavailable(f"the server {self._url} cannot answer now: {detail}")
         return ChangeoverError(detail)
 
-    def _stranger(self) -> StoreUnavailable:
+    def _unknown_server(self) -> StoreUnavailable:
         return StoreUnavailable(f"what answers at {self._url} is no changeover server of this version")
 
 

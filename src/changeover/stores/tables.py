@@ -73,7 +73,7 @@ class Table(Protocol[R]):
 
 
 class AgentRow(Struct, frozen=True):
-    """What a store says of one agent; the profile is JSON."""
+    """The stored state of one agent; the profile is JSON."""
 
     id: str
     profile: str | None
@@ -118,7 +118,7 @@ def _kept(row: AgentRow) -> KeptAgent:
 
 
 class ContextRow(Struct, frozen=True):
-    """A context that was kept for the tree of a root."""
+    """A context that is stored for the tree of a root."""
 
     root: str
     id: str
@@ -147,7 +147,7 @@ class StoredContexts:
 
 
 class MeasureRow(Struct, frozen=True):
-    """What a user measured of a root."""
+    """A measure of a user's own for a conversation."""
 
     conversation: str
     name: str

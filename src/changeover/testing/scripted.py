@@ -224,7 +224,7 @@ def _reader(script: Lines | Play) -> Callable[[Request], Line | Awaitable[Line]]
 
 
 def _takes(fn: Callable[..., object], count: int) -> bool:
-    """True if a function can be called with so many arguments, or if that cannot be known."""
+    """True if a function can be called with `count` arguments, or if that cannot be known."""
     try:
         inspect.signature(fn).bind(*range(count))
     except TypeError:

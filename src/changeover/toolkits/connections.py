@@ -1,4 +1,4 @@
-"""Connections: what the tools of a team reach out with, on an event loop of its own, shared by all of its agents."""
+"""Connections: the connection pools and sessions of a team's tools, on an event loop of their own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ PARTING = 5.0
 
 
 class Connections:
-    """Connection pools and sessions. They live on a loop in a thread, because the loops of callers come and go.
+    """Connection pools and sessions, shared by all agents of a team. They live on a loop in a thread, because the loops
+    of callers come and go.
 
     The thread starts with the first use. After `close` the next use starts afresh.
     """
@@ -45,7 +46,7 @@ class Connections:
         self._transports: dict[bool, CheckedTransport] = {}
         self._servers: list[McpConnection] = []
         self._idle: list[McpConnection] = []
-        """Those that no agent has any more."""
+        """The servers that no agent has any more."""
         self._opening: Future[None] | None = None
         self._listeners: set[Callable[[], None]] = set()
         self.version = 0
@@ -91,7 +92,7 @@ class Connections:
         used = [tool for seat in seats for tool in seat.agent.tools if isinstance(tool, McpServer)]
         idle = [each for each in self._servers if each.declared not in used]
         if idle and self._loop is not None:
-            await self.run(lambda: _close(idle))  # also what a call has begun again
+            await self.run(lambda: _close(idle))  # also sessions that a call has begun again
         if any(each not in idle for each in self._idle):
             self._opening = None  # a declaration came back
         self._idle = idle
@@ -137,19 +138,19 @@ class Connections:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=_serve, args=(self._loop,), name="changeover-tools", daemon=True)
                 self._thread.start()
-                atexit.register(self._part)
+                atexit.register(self._close_at_exit)
             return self._loop
 
     def _stop(self) -> None:
         with self._lock:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
-        atexit.unregister(self._part)
+        atexit.unregister(self._close_at_exit)
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
 
-    def _part(self) -> None:
-        """Close what a process that ends has left open."""
+    def _close_at_exit(self) -> None:
+        """Close the connections that an ending process has left open."""
         if self._loop is not None:
             with suppress(Exception):
                 asyncio.run_coroutine_threadsafe(self._close_all(), self._loop).result(PARTING)

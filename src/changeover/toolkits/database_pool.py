@@ -1,4 +1,4 @@
-"""DatabasePool: connections to PostgreSQL that calls of SQL functions lend one after the other."""
+"""DatabasePool: connections to PostgreSQL that calls of SQL functions borrow, one call at a time."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class DatabasePool:
             return idle.pop() if idle else None
 
     def _give_back(self, address: str, connection: Connection[Any]) -> None:
-        """Keep a connection for the next call, without what the function may have set in its session."""
+        """Reset the session of a connection, and keep it for the next call."""
         import psycopg
 
         with suppress(psycopg.Error):  # the call has succeeded: the connection is closed, and nothing is reported

@@ -30,7 +30,7 @@ class FunctionCallee:
 
     @classmethod
     def compiled(cls, tool: Tool) -> FunctionCallee | list[str]:
-        """The function, or what is wrong with it, one text for each fault."""
+        """The callee, or the faults of its function, one text each."""
         schema = compile_tool(tool)
         return cls(schema) if isinstance(schema, Schema) else schema
 

@@ -44,7 +44,7 @@ class Signature(Struct, frozen=True):
 
 
 def read(fn: Fn) -> tuple[Signature, list[str]]:
-    """The signature of this function, as far as it can be read, and what keeps a model from calling it."""
+    """The signature of this function, as far as it can be read, and the faults that keep a model from calling it."""
     try:
         shown = inspect.signature(_plain(fn)).parameters.values()
     except (ValueError, TypeError, NameError) as error:
@@ -182,7 +182,7 @@ class Schema(Struct, frozen=True):
 
 
 class Shape(Struct, frozen=True):
-    """What a function's code says of it as a tool, whatever its options are."""
+    """The part of a tool's schema that depends on its function and name, not on its options."""
 
     signature: Signature
     description: str
@@ -191,14 +191,14 @@ class Shape(Struct, frozen=True):
 
 
 _shapes: WeakKeyDictionary[Fn, dict[tuple[str, str | None], Shape]] = WeakKeyDictionary()
-"""The shapes of functions by name and docstring, as long as the functions live: teams are often built anew of the same
-functions, and pydantic takes most of that time."""
+"""A cache of the shapes of functions by name and docstring, for as long as the functions live: teams are often built
+again from the same functions, and pydantic takes most of that time."""
 
 
 def compile_tool(tool: Tool) -> Schema | list[str]:
-    """The schema of this tool, or what is wrong with its function, one text for each fault."""
+    """The schema of this tool, or the faults of its function, one text each."""
     function, name = tool.function, tool.name
-    if not inspect.isfunction(function):  # others may change what they take
+    if not inspect.isfunction(function):  # other callables may change their signature
         return _schema(tool, _shape(tool))
     known, key = _shapes.setdefault(function, {}), (name, function.__doc__)
     shape = known.get(key) or _shape(tool)

@@ -64,7 +64,7 @@ class HttpCallee:
 
     @classmethod
     def compiled(cls, declared: HttpTool, connections: Connections) -> HttpCallee | list[str]:
-        """The request, or what is wrong with it; `declared` has no faults of its own."""
+        """The callee, or the faults of its `select`; `declared` has no faults of its own."""
         callee = cls(declared, *compile_variables(declared.parameters), connections)
         if declared.select:
             try:

@@ -190,7 +190,7 @@ class McpConnection:
         )
 
     async def _list(self, toolset: MCPToolset[Any]) -> None:
-        """Read the list of tools; tell the team if it is another than before."""
+        """Read the list of tools, and tell the team if it has changed."""
         offered = _offered(self.declared, await toolset.list_tools())
         if offered != {callee.name: callee.tool for callee in self.tools.values()}:
             self.tools = {tool.definition.name: McpCallee(self, name, tool) for name, tool in offered.items()}

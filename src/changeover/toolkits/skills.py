@@ -26,7 +26,7 @@ LARGEST = 5_000_000
 
 
 def read_skills(declared: object) -> tuple[dict[str, Skill], list[str]]:
-    """The skills that these declarations give, by name, and what is wrong with them."""
+    """The declared skills by name, and their faults."""
     if isinstance(declared, str) or not isinstance(declared, Sequence):
         return {}, [f"has skills={declared!r}; give a list of folders and Skill(…)s"]
     found: dict[str, Skill] = {}
@@ -97,7 +97,7 @@ class SkillCallee:
         return misfit_words(self.name, values) if isinstance(values, str) else ""
 
     async def attempt(self, args: dict[str, Any], context: RunContext) -> ToolOutcome:
-        """Read what the model asks for; raises CallFailed if it is not there."""
+        """Read the instructions or the file that the model asks for; raises CallFailed if there are none."""
         outcome: ToolOutcome = await in_thread(partial(self._outcome, self._skills[args["skill"]], args))
         return outcome
 

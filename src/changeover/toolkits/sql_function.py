@@ -46,7 +46,7 @@ class SqlCallee:
 
     @classmethod
     def compiled(cls, declared: SqlFunction, connections: Connections) -> SqlCallee | list[str]:
-        """The function, or what is wrong with it; `declared` has no faults of its own."""
+        """The callee, or a fault if psycopg is missing; `declared` has no faults of its own."""
         try:
             import psycopg  # noqa: F401
         except ImportError:
@@ -96,7 +96,7 @@ class SqlCallee:
         return _listed(texts, declared.max_rows) if returns_set else texts[0]
 
     def _signature(self, connection: Connection[Any], values: dict[str, Any]) -> tuple[bool, bool, set[str]]:
-        """Whether the function returns a set, or nothing, and which of these arguments are PostgreSQL arrays."""
+        """True if the function returns a set, True if it returns nothing, and the names of its array arguments."""
         schema, function = self._declared.schema_and_function
         found = connection.execute(LOOK_UP, {"schema": schema, "function": function}).fetchall()
         fitting = [each for each in found if values.keys() <= set(each[2] or ())]

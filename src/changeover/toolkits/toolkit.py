@@ -48,7 +48,7 @@ class Callee(Protocol):
 
     @property
     def repeatable(self) -> bool:
-        """True if a call whose outcome is unknown may be made again without being declared so."""
+        """True if a call whose outcome is unknown may be repeated even if its declaration does not say so."""
         ...
 
     def misfit(self, args: dict[str, Any], context: RunContext) -> str:
@@ -56,7 +56,8 @@ class Callee(Protocol):
         ...
 
     async def attempt(self, args: dict[str, Any], context: RunContext) -> ToolOutcome:
-        """Call it once; raises if the call may be tried again."""
+        """Call it once. Raises CallFailed if it failed for good; TemporaryFailure and any other exception may be
+        retried."""
         ...
 
 
@@ -84,7 +85,7 @@ class AgentToolkit:
         for each in declared:
             self._declare(each)
         if skills != ():
-            self._teach(skills)
+            self._add_skills(skills)
 
     def tools(self) -> tuple[UseTool, ...]:
         """The tools that it offers now, in the order of declaration."""
@@ -166,7 +167,7 @@ class AgentToolkit:
         else:
             self.faults += compiled
 
-    def _teach(self, declared: Sequence[Any]) -> None:
+    def _add_skills(self, declared: Sequence[Any]) -> None:
         skills, faults = read_skills(declared)
         self.faults += faults
         if skills and not faults:

@@ -1,4 +1,4 @@
-"""Vault: resolves references to secrets when a call is made, and takes their values out of what comes back."""
+"""Vault: resolves references to secrets when a call is made, and removes their values from the outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from changeover.toolkits.result_text import CallFailed
 from changeover.tools.secret import REFERENCE
 
 SHORTEST = 6
-"""Characters of the shortest value that is taken out of texts; shorter ones are words of any text."""
+"""Length of the shortest value that is removed from texts; a shorter value may be a common word."""
 
 
 class MissingSecret(CallFailed):
@@ -27,7 +27,7 @@ class Vault:
 
     def __init__(self) -> None:
         self._hidden: dict[str, str] = {}
-        """What stands in a text for each form of each value, the longest form first."""
+        """The reference that replaces each form of each value in a text, the longest form first."""
 
     def resolve(self, text: str) -> str:
         """The text with each `${NAME}` replaced by the environment variable; raises MissingSecret."""
@@ -42,7 +42,7 @@ class Vault:
         return value
 
     def hide(self, reference: str, *values: str) -> None:
-        """Take these values out of every text from now on; a password inside a URL as well."""
+        """Replace these values by the `reference` in every text from now on; a password inside a URL as well."""
         forms = {form for value in values for form in _forms(value) if len(form) >= SHORTEST}
         hidden = {**self._hidden, **dict.fromkeys(forms, reference)}
         self._hidden = {form: hidden[form] for form in sorted(hidden, key=len, reverse=True)}

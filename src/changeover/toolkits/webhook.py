@@ -17,7 +17,7 @@ MOST = 10_000
 
 
 async def post(connections: Connections, webhook: Webhook, headers: Mapping[str, str], body: bytes) -> None:
-    """Send a body to an address; raises CallFailed if the answer is not one of success. Redirects are not followed."""
+    """Send a body to an address; raises CallFailed unless the status is from 200 to 299. Redirects are not followed."""
     try:
         async with asyncio.timeout(webhook.timeout):
             await connections.run(lambda: _exchange(connections, webhook, headers, body))

@@ -29,7 +29,7 @@ class Bearer:
     """A reference, such as "${TOKEN}"."""
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with this declaration, one text for each fault."""
+        """The faults of this declaration, one text each."""
         yield from reference_faults("token", self.token)
 
 
@@ -38,12 +38,12 @@ class Basic:
     """`Authorization: Basic …`: a user name and a password."""
 
     username: str
-    """The user name, as it is."""
+    """The user name, or a reference to it."""
     password: str
     """A reference, such as "${PASSWORD}"."""
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with this declaration, one text for each fault."""
+        """The faults of this declaration, one text each."""
         yield from reference_faults("password", self.password)
 
 
@@ -59,7 +59,7 @@ class ApiKey:
     """Where the key goes: "header" or "query"."""
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with this declaration, one text for each fault."""
+        """The faults of this declaration, one text each."""
         yield from reference_faults("key", self.value)
         if self.place not in ("header", "query"):
             yield f"has an ApiKey in {self.place!r}; use 'header' or 'query'"
@@ -129,7 +129,7 @@ class HttpTool(CallOptions):
         return frozenset(host.lower() for host in self.hosts) or frozenset([urlsplit(self.url).hostname or ""])
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with this declaration, one text for each fault."""
+        """The faults of this declaration, one text each."""
         yield from self.option_faults()
         if self.method not in METHODS:
             yield f"has method={self.method!r}; use one of {', '.join(METHODS)}"

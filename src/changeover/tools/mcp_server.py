@@ -62,12 +62,12 @@ class McpServer(CallOptions):
         return wanted and not any(fnmatchcase(tool, pattern) for pattern in self.exclude)
 
     def called(self, tool: str) -> str:
-        """The name by which models call a tool of the server; providers take no other letters."""
+        """The name by which models call a tool of the server; characters that providers refuse become underscores."""
         prefix = self.name if self.prefix is None else self.prefix
         return ODD.sub("_", f"{prefix}_{tool}" if prefix else tool)[:LONGEST_NAME]
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with this declaration, one text for each fault."""
+        """The faults of this declaration, one text each."""
         yield from self.option_faults()
         prefix = self.name if self.prefix is None else self.prefix
         if not isinstance(self.name, str) or not self.name or (prefix and not NAME.fullmatch(prefix)):

@@ -25,13 +25,13 @@ LONG = re.compile(r"[A-Za-z0-9_+/=-]{32,}")
 
 
 def reference_faults(place: str, text: object) -> Iterator[str]:
-    """What is wrong with a value that has to be a secret by reference."""
+    """The faults of a value that has to be a secret by reference."""
     if not isinstance(text, str) or not REFERENCE.search(text):
         yield f"has a literal {place}; {ADVICE}"
 
 
 def literal_faults(place: str, value: Any, named: str = "") -> Iterator[str]:
-    """Literals in a value, however nested, that look like keys; `named` is the name under which it stands."""
+    """A fault for each literal in a value, however nested, that looks like a key; `named` is the name of the value."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from literal_faults(place, inner, str(name))
@@ -44,7 +44,7 @@ def literal_faults(place: str, value: Any, named: str = "") -> Iterator[str]:
 
 
 def url_faults(place: str, url: str) -> Iterator[str]:
-    """A password or a key that is written into a URL."""
+    """A fault for each password or key that is written into a URL."""
     try:
         parts = urlsplit(url)
         password, query = parts.password or "", parse_qsl(parts.query)
@@ -88,7 +88,7 @@ def slots(template: Any) -> Iterator[str]:
 
 
 def text_form(value: Any) -> str:
-    """An argument inside a longer text."""
+    """An argument as it stands inside a longer text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

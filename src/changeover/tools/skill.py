@@ -43,7 +43,7 @@ class Skill:
             object.__setattr__(self, "files", FrozenDict(self.files))
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with this declaration, one text for each fault."""
+        """The faults of this declaration, one text each."""
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name) or len(self.name) > LONGEST_NAME:
             yield f"has the name {self.name!r}; use small letters, digits and single hyphens, at most {LONGEST_NAME}"
         if not isinstance(self.description, str) or not 0 < len(self.description.strip()) <= LONGEST_DESCRIPTION:

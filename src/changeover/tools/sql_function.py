@@ -68,7 +68,7 @@ class SqlFunction(CallOptions):
         return (found["schema"] or "", found["function"]) if found else ("", "")
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with this declaration, one text for each fault."""
+        """The faults of this declaration, one text each."""
         yield from self.option_faults()
         if not FUNCTION.fullmatch(self.function or self.name):
             yield f"has function={self.function!r}; give a name, such as 'find_orders' or 'shop.find_orders'"

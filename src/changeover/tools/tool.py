@@ -22,12 +22,13 @@ class CallOptions:
     timeout: float | None = 300.0
     """In seconds, for each try; None for no limit."""
     retries: int | None = None
-    """How often a call that failed is tried again; None takes the `tool_retries` of the team."""
+    """How often a call that failed is tried again. None takes the `tool_retries` of the team, or 0 for a call that is
+    not safe to repeat."""
     read_only: bool | None = None
     """It changes nothing, so its calls may run in parallel. None means what the kind of the tool says: a function, an
     HTTP method other than GET and HEAD, and an MCP tool without `readOnlyHint` are not read-only."""
     at_most_once: bool = False
-    """Never call it twice for one call of the model, also not after a crash."""
+    """Never call it twice for one call of the model, not even after a crash."""
     max_result: int = 50_000
     """How many characters of the result the model reads."""
     approval: Approvable = None
@@ -36,7 +37,7 @@ class CallOptions:
     """A plain function of the RunContext: the model may call the tool only while it is true; None for always."""
 
     def option_faults(self) -> Iterator[str]:
-        """What is wrong with these options, one text for each fault."""
+        """The faults of these options, one text each."""
         retries, seconds, most = self.retries, self.timeout, self.max_result
         if retries is not None and (not isinstance(retries, int) or retries < 0):
             yield f"has retries={retries!r}; use 0 or a whole number above it"

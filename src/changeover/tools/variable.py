@@ -46,7 +46,7 @@ Variables = Sequence[Variable] | type["BaseModel"]
 
 
 def variable_faults(variables: Variables) -> list[str]:
-    """What is wrong with these declarations, one text for each fault."""
+    """The faults of these declarations, one text each."""
     if isinstance(variables, Sequence):
         others = [each for each in variables if not isinstance(each, Variable)]
         if others:
@@ -102,7 +102,7 @@ def compile_variables(variables: Variables) -> tuple[dict[str, Any], Check]:
 
 
 def _is_object(schema: dict[str, Any], definitions: dict[str, Any]) -> bool:
-    """Whether everything that fits this schema is a JSON object."""
+    """True if every value that fits this schema is a JSON object."""
     if "$ref" in schema:
         return _is_object(definitions.get(schema["$ref"].rpartition("/")[2], {}), definitions)
     for union in ("anyOf", "oneOf"):

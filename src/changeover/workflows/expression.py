@@ -1,4 +1,4 @@
-"""Expressions of workflows: JMESPath, compiled once, what it refers to, and texts that hold it in braces."""
+"""Expressions of workflows: compiled JMESPath, the paths that it reads, and texts that hold it in braces."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Node = dict[str, Any]
 FIRST_ONLY = frozenset(
     {"index_expression", "projection", "value_projection", "filter_projection", "flatten", "slice", "pipe"}
 )
-"""Nodes whose first child alone is about the whole scope; the others are about what the first one found."""
+"""Nodes of which only the first child is searched in the whole scope; the others are searched in its result."""
 
 
 @lru_cache(maxsize=4096)
 def compiled(expression: str) -> ParsedResult:
-    """The expression, ready to search with; raises ValueError if it is none."""
+    """The compiled expression; raises ValueError if it is not JMESPath."""
     import jmespath
     from jmespath.exceptions import JMESPathError
 
@@ -45,12 +45,12 @@ def search(expression: str, scope: dict[str, Any]) -> Any:
 
 
 def fault(expression: str) -> str:
-    """Why this is no expression that can be meant; empty if it is one."""
+    """Why an expression is not JMESPath, or can never find anything; empty if it is sound."""
     try:
         tree = compiled(expression).parsed
     except ValueError as error:
         return str(error)
-    # `!a.b` is read as `(!a).b`, which is always nothing.
+    # `!a.b` is read as `(!a).b`, which never finds anything.
     return "write !(…) around all that is negated" if _negates_a_part(tree) else ""
 
 
@@ -79,7 +79,8 @@ def _paths(node: Node) -> Iterator[Path]:
 
 
 def _chain(children: list[Node]) -> Iterator[Path]:
-    """The paths of names that follow one another: those of the first, the last of which the others go on from."""
+    """The path of a chain such as `a.b[0].c`, as far as it is made of plain names; if its first part reads several
+    paths, or none, those."""
     first = list(_paths(children[0]))
     if len(first) != 1:
         yield from first
@@ -101,13 +102,13 @@ def placeholders(text: str) -> list[str]:
 
 
 def brace_faults(text: str) -> list[str]:
-    """What is wrong with the braces of a text."""
+    """The faults of the braces of a text."""
     lone = {found[0] for found in BRACES.finditer(text) if found[0] in "{}" and found["name"] is None}
     return [f"the {brace!r} has no partner; a brace that is meant as such is written {brace * 2!r}" for brace in lone]
 
 
 def filled(text: str, scope: dict[str, Any]) -> str:
-    """The text with what its expressions find in their place. Raises ValueError."""
+    """The text, with each expression replaced by what it finds in the scope. Raises ValueError."""
     return BRACES.sub(
         lambda found: ESCAPED.get(found[0], found[0]) if found["name"] is None else shown(search(found["name"], scope)),
         text,
@@ -115,7 +116,7 @@ def filled(text: str, scope: dict[str, Any]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as a member reads it: a text as it is, everything else as JSON, and nothing as nothing."""
+    """A value as a member reads it: a text as it is, None as an empty text, everything else as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

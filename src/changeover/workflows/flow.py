@@ -1,6 +1,6 @@
-"""Flow: how far the steps of one workflow run are. Only what the log records changes it; decisions are made elsewhere.
+"""Flow: the progress of the steps of one workflow run. Only recorded events change it; decisions are made elsewhere.
 
-A step is done in one piece, or in one piece for each item of its list. What does not fit changes nothing.
+A step is done in one piece, or in one piece for each item of its list. An event that does not fit changes nothing.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Piece:
         self.text = self.error = ""
         self.output: Any = None
         self.refused = False
-        """Whether no member worked on it, so that another attempt would be refused as well."""
+        """True if no member worked on it, so that another attempt would be refused as well."""
 
 
 class Progress:
-    """How far one step is."""
+    """The progress of one step."""
 
     __slots__ = (
         "began",
@@ -71,7 +71,7 @@ class Progress:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many items are under way as may be."""
+        """True if as many items are under way as `concurrency` allows."""
         return 0 < self.plan.concurrency <= self.open
 
     @property
@@ -92,13 +92,13 @@ class Progress:
         return {"output": self.output, "text": self.text, "status": self.status}
 
     def split(self, count: int) -> None:
-        """It is to be done in so many pieces."""
+        """Divide the step into `count` pieces."""
         self.pieces = [Piece(self.plan.id, index) for index in range(count)]
         self.todo = self.pieces[::-1]
 
 
 class Findings:
-    """A cache of what expressions found: it can be found again at any time, and says nothing new."""
+    """A cache of the results of expressions, which can be computed again at any time."""
 
     __slots__ = ("errands", "items", "scopes")
 
@@ -136,23 +136,23 @@ class Flow:
             for before in step.after:
                 self.followers.setdefault(before, []).append(step.id)
         self.calls: dict[str, tuple[Piece, bool]] = {}
-        """The pieces of open calls, each with whether the call undoes it."""
+        """The piece of each open call, and True if the call undoes it."""
         self.ready: dict[str, Progress] = {}
         """Steps that can begin, as a whole or with their next item."""
         self.again: list[Piece] = []
         """Pieces that are to be tried again."""
         self.failures: list[tuple[Piece, bool]] = []
-        """Attempts that failed and were not judged yet, each with whether it was to undo something."""
+        """The pieces of failed attempts that were not judged yet, and True if the attempt was to undo it."""
         self.broken = ""
         """The step that failed for good."""
         self.done: list[Piece] = []
         """Pieces that are done, in the order of their ends."""
         self.fault: Fault | None = None
-        """Why the run fails, while what was done is undone."""
+        """Why the run fails; set while the steps that are done are undone."""
         self.findings = Findings()
         self._recount()
 
-    # What the log records
+    # Changes by recorded events
 
     def spread(self, id: str, count: int, items: list[Any] | None, at: float) -> None:
         """The items of a step are known; `items` if the log has them."""
@@ -243,7 +243,7 @@ class Flow:
         """A step is skipped."""
         if (step := self.ready.get(id)) is not None and not step.pieces:
             step.status, step.ended = "skipped", at
-            self._let_go(step)
+            self._release_followers(step)
 
     def stop(self) -> None:
         """Nothing more begins: the run is being cancelled, or fails."""
@@ -251,12 +251,12 @@ class Flow:
         self.again = []
 
     def undo(self, fault: Fault) -> None:
-        """All calls have ended; what was done is undone from now on, the last first."""
+        """All calls have ended; from now on, the pieces that are done are undone, the last first."""
         self.fault = fault
         self.end()
 
     def end(self) -> None:
-        """Nothing is under way any more; what was is cancelled."""
+        """Cancel the calls and steps that are under way."""
         self.stop()
         self.failures = []
         for piece, undo in self.calls.values():
@@ -269,7 +269,7 @@ class Flow:
                 step.status = "cancelled"
 
     def resume(self, id: str) -> None:
-        """The run goes on: with this step and all that follow it, else with all that is not done."""
+        """The run goes on with all steps that are not done; the step `id`, if given, and all after it begin again."""
         self.fault, self.broken, self.findings = None, "", Findings()
         for step in self._downstream(id) if id in self.steps else ():
             self.steps[step] = Progress(self.steps[step].plan)
@@ -280,11 +280,11 @@ class Flow:
         self.done = [each for each in self.done if each.status == "done" and (each.step, each.index) in kept]
         self._recount()
 
-    # What follows from it
+    # What decisions and reports read
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to do."""
+        """True if nothing is left to do."""
         return not (self.calls or self.ready or self.again or self.failures)
 
     @property
@@ -296,7 +296,7 @@ class Flow:
         return None
 
     def report(self) -> list[StepReport]:
-        """How far each step is, in the order of the plan."""
+        """The progress of each step, in the order of the plan."""
         return [_report(step) for step in self.steps.values()]
 
     @property
@@ -319,14 +319,14 @@ class Flow:
         return {"inputs": self.inputs, "steps": {id: step.view() for id, step in self.steps.items()}}
 
     def skips(self, step: Progress) -> bool:
-        """Whether all steps before this one were skipped."""
+        """True if all steps before this one were skipped."""
         return bool(step.plan.after) and all(self.steps[id].status == "skipped" for id in step.plan.after)
 
     def _finish(self, step: Progress, at: float) -> None:
         step.status, step.ended = "done", at
-        self._let_go(step)
+        self._release_followers(step)
 
-    def _let_go(self, step: Progress) -> None:
+    def _release_followers(self, step: Progress) -> None:
         """Let the steps begin that waited for this one alone."""
         self.ready.pop(step.plan.id, None)
         for id in self.followers[step.plan.id]:

@@ -57,7 +57,7 @@ class WorkflowStep:
     context: Mapping[str, Expression] = field(default_factory=FrozenDict)
     """Context variables for the member by name, each as JMESPath or a function."""
     after: Sequence[str] = ()
-    """The ids of the steps that have to end first. It runs if one of them was done, and is skipped if all were."""
+    """The ids of the steps that have to end first. The step is skipped if all of them were skipped."""
     when: Expression | None = None
     """The condition: the step is skipped if it gives nothing, false, 0 or something empty."""
     for_each: Expression | None = None
@@ -67,9 +67,9 @@ class WorkflowStep:
     retry: int | Retry = 0
     """How often it is tried again if it fails."""
     timeout: float | None = None
-    """Seconds for each attempt; None for no limit. The time in which a person is awaited does not count."""
+    """Seconds for each attempt; None for no limit. The time in which it waits for people does not count."""
     approval: Approvable = None
-    """Whether a person has to approve it first: True, a function `(ctx, arguments)`, or an Approval(…)."""
+    """True, a function `(ctx, arguments)` or an Approval(…), if a person has to approve it first."""
     on_rollback: str | Callable[[Any], Any] | None = None
     """What undoes the step if a later one fails for good: the id of a member, or a function `fn(ctx)`."""
     name: str = ""
@@ -81,9 +81,10 @@ class WorkflowStep:
 
 @dataclass(frozen=True)
 class Workflow:
-    """Steps that a team carries out in an order that is known beforehand; steps run at once where nothing forbids it.
+    """Steps that a team carries out in an order that is known beforehand; steps that do not wait for one another run
+    at the same time.
 
-    It is a declaration, which a run never changes. `Team(…, workflows=[…])` reports all that is wrong with it as one
+    It is a declaration, which a run never changes. `Team(…, workflows=[…])` reports all its faults as one
     MisconfiguredError.
     """
 
@@ -119,7 +120,7 @@ def seat_of(workflow: str, step: str, field: str) -> str:
 
 
 def effects(workflow: Workflow) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """The functions of a workflow that do something, each with its id as a member."""
+    """The functions of a workflow that have effects, each with its id as a member."""
     for step in workflow.steps:
         for option in ("function", "on_rollback"):
             if callable(code := getattr(step, option)):
@@ -153,7 +154,7 @@ def _written(given: Any) -> Any:
 
 
 def judgements(workflow: Workflow) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The functions of a workflow that judge or compute something, each with the name under which runs record it."""
+    """The functions of a workflow without effects, which judge or compute, each with its name in the log of a run."""
     for step in workflow.steps:
         approval = step.approval if isinstance(step.approval, Approval) else Approval(when=_function(step.approval))
         options = {name: getattr(step, name) for name in ("input", "when", "for_each")}

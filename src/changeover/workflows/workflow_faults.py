@@ -22,8 +22,7 @@ ITEM = ("item", "index")
 
 
 def workflow_faults(workflows: object, functions: Collection[str], members: Collection[str]) -> list[str]:
-    """What is wrong with these workflows of a team, one text for each fault; `functions` are the ids of those of its
-    `members` that are functions."""
+    """The faults of these workflows of a team, one text each; `functions` are the ids of its Function members."""
     if not isinstance(workflows, Sequence) or isinstance(workflows, str):
         return [f"workflows={workflows!r} is not a list of workflows: Team(…, workflows=[Workflow(…)])"]
     found = [f"{each!r} is no workflow; give Workflow(…)" for each in workflows if not isinstance(each, Workflow)]
@@ -36,8 +35,7 @@ def workflow_faults(workflows: object, functions: Collection[str], members: Coll
 def faults_by_step(
     workflow: Workflow, functions: Collection[str], members: Collection[str]
 ) -> Iterator[tuple[int | None, str]]:
-    """What is wrong with one workflow: each fault with the place of its step in the list, None if it is not that of
-    one step."""
+    """The faults of one workflow, each with the index of its step; None for a fault of the workflow as a whole."""
     who = f"workflow {workflow.id!r}"
     if workflow.id in members:
         yield None, f"a member and a workflow are called {workflow.id!r}; give one another id"
@@ -58,7 +56,7 @@ def _has_steps(workflow: Workflow) -> bool:
 
 
 def _faults(workflow: Workflow) -> Iterator[str]:
-    """Faults of a workflow that are not those of one step."""
+    """Faults of a workflow as a whole."""
     yield from _id_faults(workflow)
     for option in ("name", "description"):
         if not isinstance(value := getattr(workflow, option), str):
@@ -162,7 +160,7 @@ def _formula_faults(
 def _expression_faults(
     option: str, expression: str, earlier: Collection[str], known: Collection[str], item: Sequence[str]
 ) -> Iterator[str]:
-    """What is wrong with an expression that may read the outputs of these earlier steps."""
+    """The faults of an expression that may read the outputs of these earlier steps."""
     if wrong := fault(expression):
         yield f"has {option}={expression!r}, which is no JMESPath: {wrong}"
         return
@@ -176,7 +174,7 @@ def _reference_fault(
 ) -> str:
     root, *rest = path
     if root not in (*ROOTS, *item):
-        return f"{root!r} is nothing; there are: {', '.join((*ROOTS, *item))}"
+        return f"{root!r} cannot be read here; there are: {', '.join((*ROOTS, *item))}"
     if root != "steps" or not rest:
         return ""
     step = rest[0]

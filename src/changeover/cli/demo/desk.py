@@ -94,7 +94,7 @@ def goodwill(ctx: RunContext) -> str | Command:
     """Decide by a rule what a customer gets for the trouble."""
     if ctx.context.get("amount", 0) <= MAX_GOODWILL:
         return "The next delivery is free of charge."
-    return Command(goto="billing", message=f"Goodwill for an order above {MAX_GOODWILL} EUR.")
+    return Command(goto="billing", message=f"A gift for an order above {MAX_GOODWILL} EUR.")
 
 
 TO_BILLING = handoff(
@@ -162,7 +162,9 @@ ACCOUNTS = Agent(
         handoff("goodwill", description="What a customer gets for the trouble.", return_to="accounts"),
     ],
 )
-GOODWILL = Function("goodwill", goodwill, name="Goodwill")
+GOODWILL = Function(
+    "goodwill", goodwill, name="Goodwill", description="Decides by a rule what a customer gets for the trouble"
+)
 MEMBERS: list[Member] = [TRIAGE, BILLING, TECHNICAL, RESEARCH, ACCOUNTS, GOODWILL]
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-from changeover.cli.exits import console
+from changeover.cli.exits import Exit, console, tell
 
 F = TypeVar("F", bound=Callable[..., Any])
 HELP_OPTIONS = ["-h", "--help"]
@@ -67,6 +67,14 @@ class HelpGroup(Helpful, TyperGroup):
             args = ["list", *args]
         found: list[str] = super().parse_args(ctx, args)
         return found
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; Ctrl-C ends it with a line, unless the command has said more about it itself."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            tell("\nInterrupted.")
+            raise typer.Exit(Exit.INTERRUPTED) from None
 
 
 class App(typer.Typer):

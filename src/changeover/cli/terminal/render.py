@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
@@ -24,6 +24,8 @@ STATUS_COLOURS = {
 SPACE = 2
 ROOM = 24
 """The narrowest last column; with less room, records are shown one below the other."""
+TITLE = 40
+"""Width of the last column that is worth more than a spare column."""
 EIGHTHS = "▏▎▍▌▋▊▉█"
 
 Row = Mapping[str, str]
@@ -65,12 +67,19 @@ def print_json_line(value: Any) -> None:
     print_json(value, indent=None)
 
 
-def print_list(rows: list[Any], limit: int, as_json: bool, shown: Callable[[Any], Row], nothing: str) -> None:
+def print_list(
+    rows: list[Any],
+    limit: int,
+    as_json: bool,
+    shown: Callable[[Any], Row],
+    nothing: str,
+    spare: Sequence[str] = (),
+) -> None:
     """Print at most `limit` records of a store, as JSON or as a table, and say so if there are more."""
     if as_json:
         print_json([as_data(row) for row in rows[:limit]])
     else:
-        print_table(without_empty([shown(row) for row in rows[:limit]]), nothing)
+        print_table(without_empty([shown(row) for row in rows[:limit]]), nothing, spare)
     warn_of_more(rows, limit)
 
 
@@ -112,16 +121,40 @@ def _is_time(name: str) -> bool:
     return name in ("at", "deadline") or name.endswith("_at")
 
 
-def print_table(rows: Sequence[Row], nothing: str) -> None:
-    """Print rows with the same columns; the last column may be long. Without rows, print `nothing`."""
+def print_table(rows: Sequence[Row], nothing: str, spare: Sequence[str] = ()) -> None:
+    """Print rows with the same columns; the last column may be long. Without rows, print `nothing`.
+
+    With `spare` columns a terminal shows each row on one line: where it is too narrow for all columns, it leaves out
+    these, the first ones first, and then the end of the last column.
+    """
     out = console()
     rows = [{name: clean(value) for name, value in row.items()} for row in rows]
+    if rows and spare and out.is_terminal:
+        rows = _on_one_line(out, rows, spare)
     if not rows:
         tell(nothing)
     elif not out.is_terminal or _least_width(rows) <= out.width:
         _print_columns(out, rows)
     else:
         _print_stacked(out, rows)
+
+
+def _on_one_line(out: Console, rows: Sequence[Row], spare: Sequence[str]) -> Sequence[Row]:
+    for name in spare:
+        if _least_width(rows, TITLE) > out.width:
+            rows = [{key: value for key, value in row.items() if key != name} for row in rows]
+    *fixed, _ = _widths(rows)
+    last, room = list(rows[0])[-1], out.width - sum(fixed) - SPACE * len(fixed)
+    return [{**row, last: _cut(row[last], room)} for row in rows] if room >= ROOM else rows
+
+
+def _cut(text: str, room: int) -> str:
+    """The words of a text that fit into this room, with an ellipsis for the others."""
+    if cell_len(text) <= room:
+        return text
+    begun = set_cell_size(text, room - 1)
+    words = begun.rpartition(" ")[0]
+    return f"{(words if len(words) > room // 2 else begun).rstrip()}…"
 
 
 def print_record(row: Row) -> None:
@@ -137,10 +170,10 @@ def _coloured(value: str) -> Text:
     return Text(value, STATUS_COLOURS.get(value, ""))
 
 
-def _least_width(rows: Sequence[Row]) -> int:
-    """The width at which only the last column is wrapped."""
+def _least_width(rows: Sequence[Row], room: int = ROOM) -> int:
+    """The width at which the last column has at least this room, or all that it needs."""
     *fixed, last = _widths(rows)
-    return sum(fixed) + SPACE * len(fixed) + min(last, ROOM)
+    return sum(fixed) + SPACE * len(fixed) + min(last, room)
 
 
 def _widths(rows: Sequence[Row]) -> list[int]:

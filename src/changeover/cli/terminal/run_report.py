@@ -68,6 +68,7 @@ class RunReport:
         self._team, self._commands, self._success = team, commands, success
         self._page: Page | None = None
         """The transcript, which has the answer too, if it is shown."""
+        self._interrupted = False
 
     def run(self, conversation: str, items: Callable[[], Items], as_json: bool) -> Exit:
         """Follow a stream to its end and print what came of it; returns the exit code.
@@ -78,6 +79,8 @@ class RunReport:
         try:
             return asyncio.run(self._run(conversation, items, as_json))
         except KeyboardInterrupt:
+            if not self._interrupted:  # before the run began
+                raise
             return Exit.INTERRUPTED
 
     async def _run(self, conversation: str, items: Callable[[], Items], as_json: bool) -> Exit:
@@ -89,7 +92,10 @@ class RunReport:
             self._print_error(error, as_json)
             return Exit.FAILED
         except asyncio.CancelledError:  # Ctrl-C. A tool that cannot be stopped may keep the process a while longer.
-            tell(f"\nInterrupted; everything recorded is kept. To continue:\n  {self._commands.resume(conversation)}")
+            self._interrupted = await self._last_seq(conversation) > 0
+            if self._interrupted:
+                tell("\nInterrupted; everything recorded is kept. To continue:")
+                tell(f"  {self._commands.resume(conversation)}")
             raise
         finally:
             await self._team.close()

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from changeover.engines.clock import new_id
 from changeover.engines.lock import Lock
 from changeover.errors import EngineError, ProtocolError, WrittenByNewer
-from changeover.facts import ApprovalRequest, Mode, RunResult, Ticket
+from changeover.facts import ApprovalRequest, RunResult, Ticket
 from changeover.ids import child_id, root_of
 from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunTool
 from changeover.relay.decide.decision import awaits
-from changeover.relay.events import Entry
+from changeover.relay.events import DELEGATE, Entry
 from changeover.relay.history import recorded
 from changeover.relay.ports.log import Log
 from changeover.relay.ports.world import Override
@@ -83,8 +83,8 @@ class Conversation:
         self.missed = False
         """True if others appended to the log, and commands in flight were not yet checked against that."""
         self.halted = False
-        """True if the store failed while this process worked on it; it still owns the conversation, so it has to go on
-        itself."""
+        """True if the store failed while this process worked on it, or was about to go on; it still owns the
+        conversation, so it has to go on itself."""
         self.flight: dict[str, tuple[asyncio.Future[None], Command]] = {}
         """Outstanding commands, each with its task, or with a plain future if a worker has to claim it."""
         self.leaving: set[asyncio.Future[None]] = set()
@@ -139,6 +139,12 @@ class Conversation:
     def busy(self) -> bool:
         """True if commands are in flight, and not all of them are waits."""
         return bool(self.flight) and not self.asleep
+
+    @property
+    def performs(self) -> bool:
+        """True if commands are in flight, and not only tools whose outcomes are recorded although another process has
+        taken the conversation over."""
+        return bool(self.flight) and (self.owned or not all(map(is_recorded_late, self.commands)))
 
     @property
     def commands(self) -> list[Command]:
@@ -323,7 +329,7 @@ class Conversations:
     async def result(self, live: Conversation, ended: Ended) -> RunResult:
         """The result of a run for its caller; raises the error of one that failed."""
         own = ended.handoffs if isinstance(ended, Outcome) else ended.handoff_chain
-        chain = await whole_chain(own, self._state) if any(each.mode is Mode.DELEGATE for each in own) else list(own)
+        chain = await whole_chain(own, self._state) if any(each.mode is DELEGATE for each in own) else list(own)
         if isinstance(ended, RunResult):
             return replace(ended, handoff_chain=chain)
         result = result_of(live.state.id, ended, chain)

@@ -60,11 +60,12 @@ class LiveDirectory:
             return self.world
         return self._worlds.get(run.edition, self.world)
 
-    def knows(self, state: State) -> bool:
-        """True if `world_of` has the right world, and this process has read everything that it depends on."""
-        run = state.run
-        right = run is None or run.edition == self.world.roster.edition or run.edition in self._worlds
-        return right and self.known
+    def known_world(self, state: State) -> World | None:
+        """The same if this process has read all that it depends on; else None, and `world_for` has to read it first."""
+        if not self.known:
+            return None
+        run, newest = state.run, self.world
+        return newest if run is None or run.edition == newest.roster.edition else self._worlds.get(run.edition)
 
     async def world_for(self, state: State, events: Sequence[Event]) -> World:
         """The world in which it is decided what follows these events: that of the run under way, or of a new one."""

@@ -289,18 +289,27 @@ class Dispatcher:
             return await self.log.find(live.state.id, command.id) is None
         live.stale = True
         await asyncio.sleep(self.patience / 10)
-        epoch = self.recorder.epoch
         try:
-            if self.elsewhere(live.state.id) or not await self.log.claim(live.state.id):
-                return False
+            return await self._claims(live)
         except (Owned, LeaseLost):
             return False
-        live.epoch, live.owned = epoch, True
-        return True
+
+    async def _claims(self, live: Conversation) -> bool:
+        """Own a conversation; False if another process does. The caller holds the lock."""
+        id, epoch = live.state.id, self.recorder.epoch
+        if self.elsewhere(id):
+            return False
+        live.owned = await self.log.claim(id)
+        if live.owned:
+            live.epoch = epoch
+        else:  # after this process lost its lease: the other one performs these commands again
+            live.drop(lambda command: not is_recorded_late(command))
+        return live.owned
 
     async def go_on(self, live: Conversation, called: bool = False) -> None:
         """Perform what is outstanding, or follow the process that does, and call it if `called`. The caller holds the
         lock."""
+        live.halted = True  # until this has succeeded: else the watch does it again
         while True:
             if live.stale:
                 await self.conversations.refresh(live)
@@ -310,10 +319,8 @@ class Dispatcher:
                 live.halted = False
                 return
             try:
-                epoch = self.recorder.epoch
-                if self.elsewhere(state.id) or not await self.log.claim(state.id):
+                if not await self._claims(live):
                     break
-                live.epoch, live.owned = epoch, True
                 if await self.log.read(state.id, state.position):
                     live.stale = True  # the last owner appended after this was read
                     continue
@@ -324,33 +331,33 @@ class Dispatcher:
                 continue
             except (Owned, LeaseLost):
                 break
+        live.halted = False
         self.follow(live, called)
 
     def dispatch(
         self, live: Conversation, commands: Sequence[Command], mine: asyncio.Task[None] | None = None
     ) -> Command | None:
         """Begin the commands that are not in flight. If the caller has a task, the first one is returned to it."""
-        following, run = None, live.state.run
+        following, run, flight = None, live.state.run, live.flight
         if not self.placement.admits(live, commands):
             return None
         if run is not None and (run.limits or self.directory.world_of(live.state).roster.limits).timeout is not None:
             self.timeouts.set(live)
         for command in commands:
-            if command.id in live.flight:
+            if command.id in flight:
                 continue
             live.asleep = False
             live.may_rest = live.may_rest or type(command) in WAITS
             if isinstance(command, RunChild):
                 self.waits.reopen(command.child)
             if isinstance(command, AwaitClaim):
-                live.flight[command.id] = (self._claim_wait(live, command), command)
-                continue
-            if mine is not None and following is None:
-                following, task = command, mine
+                flight[command.id] = (self._claim_wait(live, command), command)
+            elif mine is not None and following is None:
+                flight[command.id], following = (mine, command), command
             else:
                 task = self.loop.create_task(self._drive(live, command))
                 self.tasks.add(task)
-            live.flight[command.id] = (task, command)
+                flight[command.id] = (task, command)
         return following
 
     def _claim_wait(self, live: Conversation, command: AwaitClaim) -> asyncio.Future[None]:

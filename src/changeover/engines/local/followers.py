@@ -56,7 +56,7 @@ class Followers:
             live.follower = None
 
         try:
-            await self._each_change(live, lambda: live.awaited and not live.flight, take_in, take_over, ended)
+            await self._each_change(live, lambda: live.awaited and not live.performs, take_in, take_over, ended)
         except EngineError as error:
             logger.exception("conversation %s cannot be followed", live.state.id)
             live.fail(error)
@@ -165,6 +165,7 @@ class Watch:
             try:
                 await self._dispatcher.directory.look()
                 await self._hear_inputs()
+                await self._check_ownership()
                 if self._recovers:
                     await self._dispatcher.recover()
                     await self._dispatcher.lapses.sweep()
@@ -179,3 +180,12 @@ class Watch:
             if news and not (live and live.lock.locked()):
                 with undamaged(conversation):
                     await self._dispatcher.go_on_with(conversation)
+
+    async def _check_ownership(self) -> None:
+        """Claim again what this process works on under a lease that it lost, unless another process took it over: then
+        give it up, so that callers here hear of what that process records."""
+        for live in self._dispatcher.conversations:
+            lost = live.owned and live.epoch != self._dispatcher.recorder.epoch
+            if lost and live.busy and not live.lock.locked():
+                with undamaged(live.state.id):
+                    await self._dispatcher.go_on_with(live.state.id)

@@ -66,8 +66,8 @@ class Performer:
     def perform(self, live: Conversation, command: Command) -> Awaitable[Event]:
         """The outcome of a command."""
         if isinstance(command, EFFECTS):
-            known = self._directory.knows(live.state)
-            return self._effect(live, command) if known else self._effect_after_look(live, command)
+            world = self._directory.known_world(live.state)
+            return self._effect_after_look(live, command) if world is None else self._effect(live, command, world)
         match command:
             case RunChild():
                 return self._dispatcher.children.run(live, command)
@@ -82,18 +82,17 @@ class Performer:
             case _:
                 assert_never(command)
 
-    def _effect(self, live: Conversation, command: Effect) -> Awaitable[Event]:
-        intend, world = partial(self._dispatcher.intend, live, command.id), self._directory.world_of(live.state)
+    def _effect(self, live: Conversation, command: Effect, world: World) -> Awaitable[Event]:
+        intend, root = partial(self._dispatcher.intend, live, command.id), live.state.root
         if live.overrides and (override := live.override) is not None:
             world = override.applied_to(world)
-        root = live.state.root
         wanted = isinstance(command, CallModel) and self._deltas.wanted(root)
         return perform(world, command, intend, partial(self._deltas.send, root) if wanted else None)
 
     async def _effect_after_look(self, live: Conversation, command: Effect) -> Event:
         """Perform an effect after a look at the store and the servers: tools may have changed since the decision."""
         await self._directory.world_for(live.state, ())
-        return await self._effect(live, command)
+        return await self._effect(live, command, self._directory.world_of(live.state))
 
     async def _decision(self, live: Conversation, command: AwaitApproval) -> ApprovalDecided:
         """The decision of the program, if it makes one; else the expiry. What a person decides is an input, which

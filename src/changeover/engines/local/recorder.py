@@ -54,7 +54,7 @@ from changeover.relay.projection.rows import Rows
 from changeover.relay.result import head_of, spent_in
 from changeover.relay.sanitize import event_of
 from changeover.relay.state import State
-from changeover.relay.tickets import has_tickets, open_tickets
+from changeover.relay.tickets import open_tickets
 
 if TYPE_CHECKING:
     from changeover.engines.local.dispatcher import Dispatcher
@@ -65,6 +65,7 @@ ABANDONING = frozenset(
     {ApprovalDecided, CancelRequested, FellBack, RollbackRequested, RunStopped, RunFailed, RunCancelled, TicketLapsed}
 )
 """Events after which a command in flight may not be outstanding any more."""
+NO_TICKETS: Set[str] = frozenset()
 
 
 class Postponed(Exception):
@@ -230,26 +231,29 @@ class Recorder:
 
         The caller holds the lock. `claim` is the claim under which the events are written, if they need one.
         """
-        state, directory = live.state, self._directory
-        known = state.run is not None and not state.inbox and directory.knows(state)
-        world = directory.world_of(state) if known else await directory.world_for(state, events)
+        state, log, holdings = live.state, self._log, self._holdings
+        known = self._directory.known_world(state) if state.run is not None and not state.inbox else None
+        world = known or await self._directory.world_for(state, events)
         roster = _with_strategies(world.roster, live.overrides) if live.overrides else world.roster
-        holdings, log = self._holdings, self._log
-        claim, tickets = claim or holdings.claim_for(state), open_tickets(state)
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
-        before = consumed(state, roster) if in_tree(state) else NOTHING
+        alone = state.alone
+        claim = claim if alone else claim or holdings.claim_for(state)
+        tickets = NO_TICKETS if alone else open_tickets(state)
+        before = consumed(state, roster) if not alone and in_tree(state) else NOTHING
         calm = not roster.breaks or log.breakers.calm
         reading = Projection(state) if log.projects else None if calm else Reading(state)
         apply = reading.apply if reading else None
         witness = Witness(state, apply) if live.readers or self._reads_handoffs else None
         batch, outstanding = settle(state, roster, at, events, tripped, witness.apply if witness else apply)
-        roster = roster.at(state.run.edition) if state.run is not None else roster
-        commands = holdings.localized(state, outstanding) if has_tickets(state) else outstanding
+        roster = roster.at(state.run.edition) if roster.following is not None and state.run is not None else roster
+        alone = alone and state.alone
+        commands = outstanding if alone else holdings.localized(state, outstanding)
         if not batch:
             return commands
         entry = Entry(state.id, state.root, position, cause, at, tuple(batch))
         live.stale, epoch, live.attempt = True, log.epoch or 1, cause if self._observer else ""
-        head = self._head(live, commands, tickets, ended, batch)
+        head = self._head(live, commands, ended, batch)
+        head = head if alone else holdings.with_tickets(head, live, commands, tickets)
         reports = roster.breaks and (not calm or may_blame(batch))
         circuits = await self._circuits(entry, reading, roster, calm) if reports else None
         rows = reading.finish() if isinstance(reading, Projection) else None
@@ -258,7 +262,8 @@ class Recorder:
             rows.published = happenings.of(entry, agent, state)
             circuits = circuits and happenings.reported(entry, circuits)
         try:
-            await log.append(entry, head, reserve_of(before, state, roster), claim, circuits, rows)
+            reserve = None if alone else reserve_of(before, state, roster)
+            await log.append(entry, head, reserve, claim, circuits, rows)
         except ClaimLost:
             if claim is not None:
                 holdings.end([claim.ticket], End.LOST)
@@ -290,10 +295,8 @@ class Recorder:
             reading.fold(entry)
         return circuits_of(entry.conversation, reading.changes, roster, calm)
 
-    def _head(
-        self, live: Conversation, commands: Sequence[Command], before: Set[str], ended: int, batch: Sequence[Event]
-    ) -> Head:
-        """The head of the conversation, with the tickets that were open before and are open now."""
+    def _head(self, live: Conversation, commands: Sequence[Command], ended: int, batch: Sequence[Event]) -> Head:
+        """The head of the conversation, without tickets; it had `ended` runs before."""
         state, working = live.state, live.works(commands)
         begins = state.depth == 0 and RunStarted in map(type, batch)
         # From the end: a conversation may have had thousands of runs before.
@@ -305,9 +308,8 @@ class Recorder:
             spent_in(islice(reversed(state.outcomes.values()), more)) if more > 0 else (),
             self._directory.edition if begins else None,
         )
-        if working and self._dispatcher.placement.passes_on(state.id):
-            head = replace(head, working=False)
-        return self._holdings.with_tickets(head, live, commands, before) if before or has_tickets(state) else head
+        passed_on = working and self._dispatcher.placement.passes_on(state.id)
+        return replace(head, working=False) if passed_on else head
 
     def _committed(self, live: Conversation, head: Head, ended: int) -> None:
         """After the commit, end the claims that are over, and note the runs that ended."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from changeover.agent.moves import is_generic
 from changeover.copies import original
+from changeover.facts import DelegateResult
 from changeover.handoffs.context import select_variables
 from changeover.messages import Assistant, Call, Message, Note, Reply, ToolResult, User
 from changeover.models.offline.arguments import Known, fill, stems
@@ -87,30 +88,30 @@ class Choice:
         messages = original(request, "messages")
         last = _last_user(messages, len(messages))
         since = messages[last + 1 :]
-        transfers = {tool.name for tool in request.tools if tool.receivers and not tool.delegate}
         called = [each for each in since if isinstance(each, ToolResult) and each.agent == self._agent]
+        transfers = {tool.name for tool in request.tools if tool.receivers and not tool.delegate}
         self._tried = {each.name for each in called}
         self._results = [each for each in called if not (each.ok and each.name in transfers)]
-        noted = [each.author for each in since if isinstance(each, Note) and each.author != Note("").author]
-        others = [each.agent for each in since if isinstance(each, Assistant) and each.agent != self._agent]
-        self._passed = {*noted, *others}
+        self._passed = {each.agent for each in since if isinstance(each, Assistant)} - {self._agent}
+        noted = any(isinstance(each, Note) and each.author != Note("").author for each in since)
         handed = request.context.handed if request.context else None
         # It must not hand on if another agent waits for its result, or if it cannot see who had the topic before.
-        self._settled = bool(noted) or (last >= 0 and handed is not None and handed.sender == messages[last].author)
+        self._settled = noted or (last >= 0 and handed is not None and handed.sender == messages[last].author)
         self._tools = [Way(tool, _about(tool)) for tool in request.tools if not tool.receivers]
         self._ways = list(self._open_ways())
         self._profiles = {OWN: self._own_text()} | {str(n): way.about for n, way in enumerate(self._ways)}
-        self._topic = self._joined(list(_parts(messages, last)))
+        self._topic = self._joined(messages, last)
         found = "\n".join(_plain(each) for each in self._results if each.ok)
         self._known = Known(self._topic, found, _variables(request.context))
 
     def reply(self) -> Reply:
         """The best reply: hand over, call tools, ask the user for a value, or answer."""
-        best, others = self._elsewhere(self._topic), [way for way in self._ways if way.tool.delegate]
+        elsewhere = self._elsewhere(self._topic)
+        best = elsewhere[0] if elsewhere else None
         tools = [way for way in self._tools if self._may_call(way)]
         ready = [way for way in tools if not self._arguments(way)[1]]
         if best is not None and best.tool.delegate:
-            return self._calls(self._ranked(others))
+            return self._calls([way for way in elsewhere if way.tool.delegate])
         if best is not None and not self._arguments(best)[1]:
             return self._calls([best], f"{_name(best.receiver)} can help with that.")
         if ready:
@@ -119,24 +120,22 @@ class Choice:
             return Reply(text=self._question(lacking[0]))
         return Reply(text=self._answer())
 
-    def _elsewhere(self, text: str) -> Way | None:
-        """The way to the agent that fits a text clearly better than this one."""
+    def _elsewhere(self, text: str) -> list[Way]:
+        """The way to the agent that fits a text clearly better than this one, and those that fit nearly as well."""
         scores = dict(rank(text, self._profiles))
-        own = scores.pop(OWN, 0.0)
-        best = next(iter(scores), None)
-        return self._ways[int(best)] if best is not None and scores[best] > own * CLEARLY else None
+        least = scores.pop(OWN, 0.0) * CLEARLY
+        best = max(scores.values(), default=0.0)
+        return [self._ways[int(n)] for n, score in scores.items() if best > least and score >= best * NEARLY]
 
-    def _joined(self, parts: Sequence[str]) -> str:
+    def _joined(self, messages: Sequence[Message], last: int) -> str:
         """The user's last request, and the answers to our questions that followed it."""
-        topic = ""
-        for part in parts:
-            topic = f"{topic} {part}" if topic and self._elsewhere(part) is None else part
-        return topic
-
-    def _ranked(self, ways: Sequence[Way]) -> list[Way]:
-        """The way that fits best, and those that fit nearly as well."""
-        scores = rank(self._topic, {str(n): way.about for n, way in enumerate(ways)})
-        return [ways[int(n)] for n, score in scores if score >= NEARLY * scores[0][1]]
+        parts: list[str] = []
+        while last >= 0 and len(parts) < MOST_PARTS:
+            said, before = messages[last].text, messages[last - 1] if last else None
+            parts.insert(0, said)
+            asked = isinstance(before, Assistant) and before.text.startswith(QUESTION)
+            last = _last_user(messages, last) if asked and not self._elsewhere(said) else -1
+        return " ".join(parts)
 
     def _may_call(self, way: Way) -> bool:
         """True if the topic is about a tool that only reads, or names one that may change something."""
@@ -164,14 +163,13 @@ class Choice:
 
     def _open_ways(self) -> Iterator[Way]:
         """The ways to other agents; an agent that has called something reports the result itself."""
+        if self._settled or self._results:
+            return
         for tool in self._request.tools:
-            if self._settled or self._results or tool.name in self._tried:
-                return
-            lines = _lines(tool)
-            for receiver in tool.receivers:
+            for receiver in tool.receivers if tool.name not in self._tried else ():
                 again = receiver in self._passed or len(self._passed) >= MOST_HOPS
                 if receiver != self._agent and (tool.delegate or not again):
-                    yield Way(tool, f"{receiver} {receiver} {lines[receiver]}", receiver)
+                    yield Way(tool, f"{receiver} {receiver} {_line(tool, receiver)}", receiver)
 
     def _own_text(self) -> str:
         """The text about this agent: its instructions without the clauses about other agents, its line, its tools."""
@@ -180,11 +178,11 @@ class Choice:
         others = {name for tool in request.tools for name in tool.receivers} - {self._agent}
         named = re.compile(rf"\b(?:{'|'.join(map(re.escape, others))})\b", re.I)
         clauses = [each for each in re.split(r"[.,;:\n]", own) if not (others and named.search(each))]
-        lines = [_lines(tool).get(self._agent, "") for tool in request.tools if tool.receivers]
+        lines = [_line(tool, self._agent) for tool in request.tools if self._agent in tool.receivers]
         return " ".join([self._agent, self._agent, *clauses, *lines, *(way.about for way in self._tools)])
 
     def _question(self, way: Way) -> str:
-        wanted = [f"the {name.replace('_', ' ')}" for name in self._arguments(way)[1]]
+        wanted = [f"the {_words(name)}" for name in self._arguments(way)[1]]
         goal = f"pass you on to {_name(way.receiver)}" if way.receiver else f"use {_words(way.tool.name)}"
         return f"{QUESTION}{_listed(wanted, 'and')}, so that I can {goal}."
 
@@ -211,17 +209,6 @@ class Choice:
         return f"I used {what}: {text}." if result.ok else f"I tried {what}, and it did not work: {text}."
 
 
-def _parts(messages: Sequence[Message], last: int) -> Sequence[str]:
-    """The user's last message, preceded by earlier ones as long as each answers a question of this model."""
-    parts: list[str] = []
-    while last >= 0 and len(parts) < MOST_PARTS:
-        parts.insert(0, messages[last].text)
-        before = messages[last - 1] if last else None
-        asked = isinstance(before, Assistant) and before.text.startswith(QUESTION)
-        last = _last_user(messages, last) if asked else -1
-    return parts
-
-
 def _last_user(messages: Sequence[Message], before: int) -> int:
     return next((n for n in range(before - 1, -1, -1) if isinstance(messages[n], User)), -1)
 
@@ -237,30 +224,21 @@ def _variables(context: RunContext | None) -> Mapping[str, Any]:
 def _plain(result: ToolResult) -> str:
     """The text of a result; of a delegate's result only the answer or the error."""
     try:
-        answer = msgspec.json.decode(result.text)
+        answer = msgspec.json.decode(result.text, type=DelegateResult)
     except msgspec.DecodeError:
-        answer = None
-    if isinstance(answer, dict) and "handoff_id" in answer:
-        return str(answer.get("response") or answer.get("error") or "").strip()
-    return result.text.strip()
+        return result.text.strip()
+    return (answer.response or answer.error).strip()
 
 
 def _about(tool: ToolDefinition) -> str:
-    properties = tool.parameters.get("properties", {})
-    return " ".join(
-        [tool.name, tool.description, *(f"{name} {each.get('description', '')}" for name, each in properties.items())]
-    )
+    return " ".join([tool.name, tool.description, *tool.parameters.get("properties", ())])
 
 
-def _lines(tool: ToolDefinition) -> dict[str, str]:
-    """The part of a handoff tool's description that is about each receiver."""
-    if not is_generic(tool):
-        # Its first sentence says what the call does, not what the receiver is for.
-        head, _, rest = tool.description.partition(". " if ". " in tool.description else ".")
-        return {name: rest if name in head else tool.description for name in tool.receivers}
-    names = "|".join(re.escape(name) for name in sorted(tool.receivers, key=len, reverse=True))
-    parts = re.split(rf"^- ({names})(?:: |$)", tool.description, flags=re.M)
-    return dict.fromkeys(tool.receivers, "") | dict(zip(parts[1::2], parts[2::2], strict=True))
+def _line(tool: ToolDefinition, receiver: str) -> str:
+    """The part of a handoff tool's description that is about a receiver."""
+    if is_generic(tool):
+        return " ".join(re.findall(rf"^- {re.escape(receiver)}: (.*?)(?=^- |\Z)", tool.description, re.M | re.S))
+    return tool.description.partition(". ")[2]  # its first sentence says what the call does
 
 
 def _listed(names: Sequence[str], last: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import ABSENT, Roster, Seat
 from changeover.errors import ExpectationError
-from changeover.facts import Mode, RequestKind
+from changeover.facts import RequestKind
 from changeover.faults import RefusalFault, ResultFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
 from changeover.guards.breaker import open_words
@@ -31,7 +31,9 @@ from changeover.relay.decide.limits import fail
 from changeover.relay.decide.offer import Step, from_refusal
 from changeover.relay.decide.workflow import handed
 from changeover.relay.events import (
+    DELEGATE,
     ENGINE,
+    TRANSFER,
     ApprovalDecided,
     ApprovalRequested,
     CallRefused,
@@ -54,8 +56,8 @@ from changeover.relay.turn import Asked, Declined, Offered, OpenCall, Turn
 def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Sequence[Command]:
     """What is due for the transfer of a turn when every other call is answered."""
     phase = call.phase
-    if type(phase) is Offered and phase.is_fresh and _is_accepted_at_once(phase.offer, roster):
-        return Record(_acceptance(state, phase.offer))
+    if type(phase) is Offered and phase.is_fresh and accepts_at_once(phase.offer, roster):
+        return Record(acceptance(state, phase.offer))
     if isinstance(phase, Asked):
         return (
             [AwaitApproval(command_id(phase.request.call, Mark.DECISION), state.task, phase.request)]
@@ -66,27 +68,16 @@ def go_on(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) ->
     return due if isinstance(due, Record) else [due] if due else ()
 
 
-def with_acceptance(state: State, turn: Turn, offer: HandoffOffered, roster: Roster) -> Record:
-    """The offer of a transfer, and its acceptance if that follows at once: the receiver accepts every offer, and no
-    other call of the turn is open."""
-    at_once = turn.unanswered == 1 and not offer.packs and _is_accepted_at_once(offer, roster)
-    return Record(offer, _acceptance(state, offer) if at_once else None)
+def acceptance(state: State, offer: HandoffOffered) -> HandoffAccepted:
+    """The acceptance of a transfer by its receiver."""
+    return HandoffAccepted(offer.call, state.task, offer.receiver, TRANSFER, offer.receiver)
 
 
-def _acceptance(state: State, offer: HandoffOffered) -> HandoffAccepted:
-    return HandoffAccepted(offer.call, state.task, offer.receiver, Mode.TRANSFER, offer.receiver)
-
-
-def _is_accepted_at_once(offer: HandoffOffered, roster: Roster) -> bool:
-    """True if the offer is accepted at once, with nothing to ask, wait for or check."""
-    return not offer.queued and offer.deadline is None and _accepts_all(offer.receiver, roster)
-
-
-def _accepts_all(receiver: str, roster: Roster) -> bool:
-    """True if the receiver accepts every offer without being asked."""
-    seat = roster.seats.get(receiver)
-    if roster.absent and receiver in roster.absent:
+def accepts_at_once(offer: HandoffOffered, roster: Roster) -> bool:
+    """True if the receiver accepts an offer without being asked, with nothing to wait for or check."""
+    if offer.queued or offer.deadline is not None or offer.receiver in roster.absent:
         return False
+    seat = roster.seats.get(offer.receiver)
     return not seat.asks if type(seat) is Seat else type(seat) is Function
 
 
@@ -177,7 +168,7 @@ def _refusal(state: State, phase: Offered, seat: Seat | Function | None, given: 
 def _accepted(state: State, phase: Offered, by: str, answered: bool = False) -> Record:
     offer = phase.offer
     until = state.at + offer.timeout if offer.queued and offer.timeout is not None else phase.until
-    deadline = until if offer.mode is Mode.DELEGATE else None
+    deadline = until if offer.mode is DELEGATE else None
     who = (offer.call, state.task, offer.receiver, offer.mode, by)
     return Record(HandoffAccepted(*who, deadline, answered=answered))
 
@@ -271,7 +262,7 @@ def _named(phase: Declined, roster: Roster) -> str:
 def _tell_sender(state: State, turn: Turn, call: OpenCall, phase: Declined) -> Record:
     """Tell the sender that no receiver accepted."""
     offer = phase.offer
-    if offer.mode is Mode.DELEGATE:
+    if offer.mode is DELEGATE:
         error = f"{offer.receiver} did not take it: {phase.reason}"
         who = (offer.call, state.task, offer.receiver)
         return Record(HandoffReturned(*who, success=False, error=error, declined=True, by=ENGINE))

@@ -110,7 +110,7 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
 
 def _rolls_back(state: State) -> bool:
     """True if a handoff is being rolled back, or functions of declarations are still to be called."""
-    return bool(state.callbacks) or state.returning is not None or bool(state.undoing.failed)
+    return bool(state.callbacks or state.returning or state.undoing.failed)
 
 
 def _unless_undone(state: State, run: Run | None, decision: Record, roster: Roster) -> Record:
@@ -387,13 +387,14 @@ def after_refusal(
 
 def awaits(state: State, command: str) -> bool:
     """True if this command is outstanding."""
+    phase = state.run.phase if state.run else None
+    if type(phase) is Thinking and phase.due == command:
+        return True  # most commands
     if is_callback(command):
         return any(wanted.id == command for wanted in state.callbacks.values())
     if topic_of(command) == Topic.TIER:
         return _awaits_tier(state, command)
-    match state.run.phase if state.run else None:
-        case Thinking(due=due):
-            return due == command
+    match phase:
         case Acting(turn=turn):
             return _in_turn(turn, command)
         case Replied(at=at):

@@ -25,7 +25,7 @@ from changeover.agent.moves import (
     not_json,
 )
 from changeover.agent.roster import Roster, Seat
-from changeover.facts import Expected, Mode
+from changeover.facts import Expected
 from changeover.faults import ReceiverFault
 from changeover.guards.approval import Approval
 from changeover.handoffs.briefing import briefed_by
@@ -40,7 +40,7 @@ from changeover.relay.decide.context import brief_for, with_context
 from changeover.relay.decide.limits import REASONS, alone, fail, may_hand_off, over_limit, refused_before
 from changeover.relay.decide.rules import guarded
 from changeover.relay.decide.variants import receiver_variant, strategy_variant
-from changeover.relay.events import AlternativeRefused, CallRefused, HandoffOffered
+from changeover.relay.events import DELEGATE, TRANSFER, AlternativeRefused, CallRefused, HandoffOffered
 from changeover.relay.run import Run
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import Declined, OpenCall, Turn, way_of
@@ -187,17 +187,23 @@ def _receiver(state: State, run: Run, proposal: Proposal, roster: Roster) -> str
     elif not may_hand_off(state, turn, roster):
         return alone(state, run, turn, (proposal.id, edited or receiver))
     receiver = edited or receiver
-    # A transfer has to name a receiver that is there; for a delegate, the variant may stand in for an absent one.
-    if proposal.intent.mode is Mode.TRANSFER and not _is_available(proposal, receiver, roster):
-        return _unavailable(state, run, proposal, receiver, roster)
     if roster.trials and not edited and not turn.code:
-        found = receiver_variant(state, turn.agent, receiver, roster)
-        if isinstance(found, Record):
-            return found
-        receiver = found
-    if proposal.intent.mode is Mode.DELEGATE and not _is_available(proposal, receiver, roster):
+        return _variant(state, run, proposal, receiver, roster)
+    if _is_available(proposal, receiver, roster):
+        return receiver
+    return _unavailable(state, run, proposal, receiver, roster)
+
+
+def _variant(state: State, run: Run, proposal: Proposal, receiver: str, roster: Roster) -> str | Record:
+    """The variant of the receiver under the experiments of the tree."""
+    # A transfer has to name a receiver that is there; for a delegate, the variant may stand in for an absent one.
+    delegated = proposal.intent.mode is DELEGATE
+    if not delegated and not _is_available(proposal, receiver, roster):
         return _unavailable(state, run, proposal, receiver, roster)
-    return receiver
+    found = receiver_variant(state, proposal.turn.agent, receiver, roster)
+    if isinstance(found, Record) or not delegated or _is_available(proposal, found, roster):
+        return found
+    return _unavailable(state, run, proposal, found, roster)
 
 
 def _is_available(proposal: Proposal, receiver: str, roster: Roster) -> bool:
@@ -213,7 +219,7 @@ def _unavailable(state: State, run: Run, proposal: Proposal, receiver: str, rost
     if proposal.origin == "call":
         seat = roster.seats[turn.agent]
         assert isinstance(seat, Seat)
-        names = seat.transfers if proposal.intent.mode is Mode.TRANSFER else seat.receivers
+        names = seat.transfers if proposal.intent.mode is TRANSFER else seat.receivers
         return _unreachable(state, proposal.call, receiver, names, roster)
     if turn.deaf and proposal.origin == "command":
         return fail(run, ReceiverFault(state.agent, receiver, roster.present))
@@ -239,7 +245,7 @@ def _over_limit(state: State, run: Run, proposal: Proposal, receiver: str, roste
             return None
         reason = REASONS["max_agents"].format(limits.max_agents)
         return Record(AlternativeRefused(proposal.declined.offer.call, state.task, receiver, reason))
-    nested = proposal.intent.mode is Mode.DELEGATE and proposal.declined is None
+    nested = proposal.intent.mode is DELEGATE and proposal.declined is None
     limit = exceeded(state, run, limits, receiver, nested)
     return over_limit(state, run, (proposal.refused_id, receiver), limit, roster) if limit else None
 
@@ -251,7 +257,7 @@ def _draft(state: State, run: Run, proposal: Proposal, receiver: str, roster: Ro
         return replace(offer, strategy=MessageOnly.name, after=count(offer.message))
     strategy, turn = _strategy(state, run, proposal, receiver, roster), proposal.turn
     # Most transfers: the receiver reads the whole thread, and the offer is built only once.
-    whole = strategy.whole and proposal.intent.mode is Mode.TRANSFER and not turn.code
+    whole = strategy.whole and proposal.intent.mode is TRANSFER and not turn.code
     tokens = state.scale.weigh(state.thread) if whole else 0
     if proposal.declined is None or proposal.step is None:
         offer = _draft_first(state, run, proposal, receiver, tokens, roster)
@@ -306,7 +312,7 @@ def _draft_first(
 
 def _inherited(run: Run, intent: Intent, receiver: str) -> Expected | None:
     """The expectations of a task that is handed on; None if it goes back to the agent that has them."""
-    wish = run.wish if intent.mode is Mode.TRANSFER else None
+    wish = run.wish if intent.mode is TRANSFER else None
     return wish if wish is not None and wish.sender != receiver else None
 
 
@@ -338,15 +344,13 @@ def _draft_again(
 def _with_deadline(state: State, offer: HandoffOffered, timeout: float | None, roster: Roster) -> HandoffOffered:
     """The offer with its deadline. A transfer that is accepted at once has none; the timeout of one that has to be
     claimed begins with the claim."""
-    if offer.queued or roster.pulls(offer.receiver):
-        return replace(offer, queued=True, timeout=timeout)
-    if timeout is None:
-        return offer
-    if offer.mode is Mode.TRANSFER:
+    if offer.mode is TRANSFER and not offer.queued:
         seat = roster.seats.get(offer.receiver)
         if type(seat) is not Seat or not seat.asks:
             return offer
-    return replace(offer, deadline=state.at + timeout)
+    if offer.queued or roster.pulls(offer.receiver):
+        return replace(offer, queued=True, timeout=timeout)
+    return offer if timeout is None else replace(offer, deadline=state.at + timeout)
 
 
 def _within(package: HandoffPackage, offer: HandoffOffered) -> HandoffOffered:
@@ -366,9 +370,9 @@ def _from_package(state: State, run: Run, proposal: Proposal, offer: HandoffOffe
     about = briefed_by(template, brief) if isinstance(template, str) else ""
     return replace(
         offer,
-        message=offer.message if offer.mode is Mode.DELEGATE else about or offer.message,
+        message=offer.message if offer.mode is DELEGATE else about or offer.message,
         instructions=metadata.instructions,
-        about=about if offer.mode is Mode.DELEGATE else "",
+        about=about if offer.mode is DELEGATE else "",
         max_iterations=metadata.max_iterations or ITERATIONS,
         alternatives=found.alternatives if found else package.context.escalation_path,
         expected=Expected(expects.output_schema, expects.success_criteria) if wanted else None,

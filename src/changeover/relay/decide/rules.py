@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from changeover.agent.moves import DECLARED, Move, closed
 from changeover.agent.roster import Roster
-from changeover.facts import Mode
 from changeover.faults import RefusalFault
 from changeover.guards.approval import approval_of
 from changeover.guards.guard import ALLOW, Answer, Ask, Deny, Facts, Offer, checked
@@ -20,6 +19,7 @@ from changeover.relay.commands import Record, SeekApproval
 from changeover.relay.decide.limits import fail
 from changeover.relay.decide.variants import stands_in
 from changeover.relay.events import (
+    TRANSFER,
     AlternativeRefused,
     ApprovalRequested,
     CallRefused,
@@ -133,6 +133,8 @@ def guarded(state: State, run: Run, proposal: Proposal, offer: HandoffOffered, r
     if when is not None and (shut := closed(when, context_of(state, run, call.id))):
         return _denied(state, run, proposal, offer, Deny(shut))
     answer = _ask_guards(state, run, call, offer, move, roster)
+    if answer is ALLOW and not roster.judges and not proposal.turn.rule:
+        return Record(offer)  # most handoffs
     if isinstance(answer, Deny):
         return _denied(state, run, proposal, offer, answer)
     ruled = apply_rules(state, run, call, offer, roster) if roster.judges else []
@@ -175,7 +177,7 @@ def _ask_guards(
         return ALLOW
     variables = merge_variables(state.variables, offer.variables, offer.merge)
     who = (offer.sender, offer.receiver, offer.mode)
-    message = offer.message if offer.mode is Mode.TRANSFER else task_of(run, offer)
+    message = offer.message if offer.mode is TRANSFER else task_of(run, offer)
     wanted = Offer(*who, message, variables, state.artifacts, state.workflow_state, call.call.name, offer.attempt)
     facts = Facts(state.at, state.id, run.spoken.user, run.trail, run.progress, None, run.news)
     return checked((*own, *roster.guards) if own else roster.guards, wanted, run.passing_ledger(state.at), facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from changeover.agent.agent import Function, Person
 from changeover.agent.moves import TRANSFERS, DelegateTo, Intent, Move, UseTool, closed
 from changeover.agent.roster import Roster, Seat
 from changeover.agent.specialist import ToSpecialist
@@ -14,7 +15,7 @@ from changeover.ids import Mark, call_id, command_id
 from changeover.relay.budget import handoffs_left
 from changeover.relay.commands import AwaitApproval, Command, FetchContext, Record, RunTool, SeekApproval
 from changeover.relay.decide import broker, delegates, workflow
-from changeover.relay.decide.answers import answer, end, with_acceptance
+from changeover.relay.decide.answers import acceptance, accepts_at_once, answer, end
 from changeover.relay.decide.limits import fail, over_limit
 from changeover.relay.decide.offer import Proposal, demanded, from_call, propose
 from changeover.relay.events import CallRefused, HandoffOffered, ToolFinished
@@ -108,7 +109,10 @@ def _answered(state: State, turn: Turn, due: Record | SeekApproval, roster: Rost
     if not isinstance(due, Record):
         return [due]
     offer = due.event
-    return with_acceptance(state, turn, offer, roster) if type(offer) is HandoffOffered else due
+    # Nothing is accepted while another call of the turn is open.
+    if type(offer) is HandoffOffered and turn.unanswered == 1 and not offer.packs and accepts_at_once(offer, roster):
+        return Record(offer, acceptance(state, offer))
+    return due
 
 
 Moves = Mapping[str, Move]
@@ -117,11 +121,13 @@ LEADING = frozenset({Directed, Fanned})
 
 def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence[Command]:
     """The next decision in this turn or, if there is none, every command that was not given out yet."""
-    if (failed := _failed(run, turn, roster)) is not None:
+    seat = roster.seats.get(turn.agent)
+    if (run.struck is not None or type(seat) is not Seat) and (failed := _failed(run, turn, seat, roster)) is not None:
         return failed
     if turn.flow is not None and (due := workflow.advance(state, run, turn.flow, roster)) is not None:
         return due
-    sorted_out = _sort_out(state, run, turn, roster)
+    moves = _moves(state, seat, roster) if isinstance(seat, Seat) else {}
+    sorted_out = _sort_out(state, run, turn, moves, roster)
     if isinstance(sorted_out, Record):
         return sorted_out
     commands, leading = sorted_out
@@ -135,9 +141,8 @@ def act(state: State, run: Run, turn: Turn, roster: Roster) -> Record | Sequence
     return lead(state, run, turn, sorted(leading, key=_place) if len(leading) > 1 else leading, roster)
 
 
-def _failed(run: Run, turn: Turn, roster: Roster) -> Record | None:
+def _failed(run: Run, turn: Turn, seat: Seat | Function | Person | None, roster: Roster) -> Record | None:
     """The failure of the run, if its agent has left the team, or a delegate has reached a limit of the whole run."""
-    seat = roster.seats.get(turn.agent)
     if not (turn.code or turn.flow) and (seat is None or not (turn.quiet or isinstance(seat, Seat))):
         return fail(run, AgentFault(turn.agent, tuple(roster.seats)))
     if run.struck is not None and not run.undoes and (run.limits or roster.limits).on_limit == "raise":
@@ -145,10 +150,10 @@ def _failed(run: Run, turn: Turn, roster: Roster) -> Record | None:
     return None
 
 
-def _sort_out(state: State, run: Run, turn: Turn, roster: Roster) -> Record | tuple[list[Command], list[OpenCall]]:
+def _sort_out(
+    state: State, run: Run, turn: Turn, moves: Moves, roster: Roster
+) -> Record | tuple[list[Command], list[OpenCall]]:
     """The first decision; or the commands that can start now, and the calls that lead elsewhere."""
-    seat = roster.seats.get(turn.agent)
-    moves = _moves(state, seat, roster) if isinstance(seat, Seat) else {}
     commands: list[Command] = []
     leading: list[OpenCall] = []
     for call in turn.idle.values():
@@ -175,7 +180,7 @@ def _place(call: OpenCall) -> tuple[int, int]:
 def _leads(call: OpenCall, moves: Moves) -> bool:
     """True if a call leads elsewhere, and so comes after every other call of the turn."""
     phase = type(call.phase)
-    return phase in LEADING or (phase is Fresh and isinstance(moves.get(call.call.name), TRANSFERS))
+    return isinstance(moves.get(call.call.name), TRANSFERS) if phase is Fresh else phase in LEADING
 
 
 def _due(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roster) -> Record | Command | None:

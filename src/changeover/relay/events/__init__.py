@@ -19,7 +19,9 @@ from changeover.relay.events.calls import (
     ToolStarted,
 )
 from changeover.relay.events.handoffs import (
+    DELEGATE,
     ENGINE,
+    TRANSFER,
     AlternativeRefused,
     CircuitFound,
     ContextPacked,
@@ -77,8 +79,10 @@ from changeover.relay.events.workflows import (
 )
 
 __all__ = [
+    "DELEGATE",
     "ENGINE",
     "SCHEMA",
+    "TRANSFER",
     "AlternativeRefused",
     "ApprovalDecided",
     "ApprovalRequested",

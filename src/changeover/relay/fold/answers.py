@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def reject(state: State, run: Run, event: HandoffRejected) -> None:
-    if found := _offered(run, event.call):
+    if found := run.offered(event.call):
         turn, call, offered = found
         _decline(state, run, call, offered, Signal.REJECT, event.reason)
         if event.own:
@@ -43,7 +43,7 @@ def reject(state: State, run: Run, event: HandoffRejected) -> None:
 
 
 def trip(state: State, run: Run, event: CircuitFound) -> None:
-    if found := _offered(run, event.call):
+    if found := run.offered(event.call):
         turn, call, offered = found
         turn.move(call, replace(offered, tripped=event))
 
@@ -57,7 +57,7 @@ def pass_over(state: State, run: Run, event: AlternativeRefused) -> None:
 
 
 def condition(state: State, run: Run, event: HandoffConditional) -> None:
-    found = _offered(run, event.call)
+    found = run.offered(event.call)
     if not found:
         return
     turn, call, offered = found
@@ -139,13 +139,6 @@ def open_offers(state: State, run: Run, signal: Signal | None = None, reason: st
             standing = advance(OFFERED, signal) if signal else OFFERED
             found.append(replace(record_of(state.id, "", run, call, phase), state=standing, error=reason))
     return found
-
-
-def _offered(run: Run, id: str) -> tuple[Turn, OpenCall, Offered] | None:
-    found = run.find(id, Offered)
-    if found and isinstance(phase := found[1].phase, Offered) and phase.offer.call == id and phase.index < 0:
-        return *found, phase
-    return None
 
 
 def _decline(state: State, run: Run, call: OpenCall, offered: Offered, signal: Signal, reason: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from changeover.facts import DelegateResult, Handed, HandoffRecord, Mode
+from changeover.facts import DelegateResult, Handed, HandoffRecord
 from changeover.facts import State as HandoffState
 from changeover.faults import LimitFault
 from changeover.guards.approval import Decision, Respond
@@ -19,6 +19,8 @@ from changeover.handoffs.protocol import Signal, advance, concluded
 from changeover.ids import FIRST_TASK, call_of, child_id, handoff_id, task_id
 from changeover.messages import Assistant, Message, Note, User
 from changeover.relay.events import (
+    DELEGATE,
+    TRANSFER,
     ContextPacked,
     Given,
     HandoffAccepted,
@@ -40,10 +42,9 @@ def pack(state: State, run: Run, event: ContextPacked) -> None:
     if event.usage is not None:
         run.charge(state.agent, event.usage)
         state.summaries += 1
-    found = run.find(event.call, Offered)
-    if not found or not isinstance(offered := found[1].phase, Offered) or offered.offer.call != event.call:
+    if (found := run.offered(event.call)) is None:
         return
-    turn, call = found
+    turn, call, offered = found
     if event.chapter is not None and event.covered > state.covered:
         # Other offers of the same reply may have packed the same messages; the first chapter stays.
         state.chapters, state.covered = (*state.chapters, event.chapter), event.covered
@@ -54,6 +55,7 @@ def pack(state: State, run: Run, event: ContextPacked) -> None:
 CODE = "code"
 """The sender of an offer by code, unless the package names one."""
 OFFERED = HandoffState.PENDING
+COMPLETE = Signal.COMPLETE
 IN_WORK = advance(OFFERED, Signal.ACCEPT, Signal.START)
 """The receiver starts in the append that records its acceptance."""
 
@@ -193,18 +195,18 @@ def offer(state: State, run: Run, event: HandoffOffered) -> None:
     if not isinstance(run.phase, Acting):
         return
     turn = run.phase.turn
-    delegated = event.mode is Mode.DELEGATE
+    delegated = event.mode is DELEGATE
     if delegated and call_of(event.call) not in turn.calls:
         turn.send_out(event.call)
-    if not (found := run.find(event.call, OFFERABLE)):
+    call = turn.find(event.call)
+    if call is None or not isinstance(phase := call.phase, OFFERABLE):
         return
-    call = found[1]
     if call.conditions and (event.needs_context or event.needs_permission):
         call.conditions = tuple(each for each in call.conditions if each.receiver != event.receiver)
-    commanded = call.phase.commanded if isinstance(call.phase, Declined) else isinstance(call.phase, Directed)
     if delegated:
         call.phase, call.since = Offered(event, state.at), (run.progress, run.news, len(run.trail))
-    elif turn.offered in (None, call):
+    elif turn.offered is None or turn.offered is call:
+        commanded = phase.commanded if isinstance(phase, Declined) else isinstance(phase, Directed)
         call.phase, turn.offered = Offered(event, state.at, commanded), call
     else:
         return
@@ -215,13 +217,13 @@ def offer(state: State, run: Run, event: HandoffOffered) -> None:
 
 
 def accept(state: State, run: Run, event: HandoffAccepted) -> None:
-    found = run.find(event.call, Offered)
-    if not found or not isinstance(offered := found[1].phase, Offered) or offered.offer.call != event.call:
+    if (found := run.offered(event.call)) is None:
         return
-    turn, call = found
+    turn, call, offered = found
+    offer = offered.offer
     if run.declined:
-        run.declined.pop(way_of(offered.offer.mode, call), None)
-    if offered.offer.mode is Mode.TRANSFER:
+        run.declined.pop(way_of(offer.mode, call), None)
+    if offer.mode is TRANSFER:
         if offered.verdict is not None:
             run.verdict = offered.verdict if isinstance(_decision(offered), Respond) else None
         _hand_over(state, run, turn, call, offered)
@@ -229,7 +231,7 @@ def accept(state: State, run: Run, event: HandoffAccepted) -> None:
         _answer_for(state, run, call, offered)
     else:
         _delegate(state, run, turn, call, offered, event.deadline)
-    if (policy := offered.offer.policy) is not None and policy.on_accepted:
+    if (policy := offer.policy) is not None and policy.on_accepted:
         state.owe(Acceptance(state.handoffs[-1], event.by))
 
 
@@ -254,43 +256,49 @@ def _delegate(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offer
 
 
 def _hand_over(state: State, run: Run, turn: Turn, call: OpenCall, offered: Offered) -> None:
-    offer, whole = offered.offer, offered.offer.is_whole
+    offer, packed, position = offered.offer, offered.packed, state.position
+    whole = offer.is_whole
     # A new list: the old one is still read by the model call of the sender.
-    view = [] if whole else view_of(offer, offered.packed, run.spoken, said_before(state.thread, turn, call))
+    view = [] if whole else view_of(offer, packed, run.spoken, said_before(state.thread, turn, call))
     more = f"{dropped(offer.dropped)}{edited(call)}" if offer.dropped or call.edit else ""
     call.phase = Answered(f"transferred to {offer.receiver}{more}")
     state.add(*turn.results())
-    run.strikes, run.let_down, run.phase = 0, "", Thinking(str(state.position))
-    run.ticket, run.worn_out = handoff_id(state.id, offer.call) if offer.queued else "", False
-    state.end_leg(Signal.COMPLETE)
+    state.end_leg(COMPLETE)
+    record = record_of(state.id, task_id(state.id, position), run, call, offered)
     state.leg = len(state.handoffs)
+    state.handoffs.append(record)
     state.undoes = offer.policy is not None and offer.policy.on_failure == "rollback"
-    state.handoffs.append(record_of(state.id, task_id(state.id, state.position), run, call, offered))
+    run.strikes, run.let_down, run.phase = 0, "", Thinking(str(position))
+    run.ticket, run.worn_out = record.id if offer.queued else "", False
     if offer.expected is not None or run.wishes:
         run.wishes[offer.call] = offer.expected and declared_by(offer.expected, offer.sender, call.call.name)
     run.agents.add(offer.receiver)
-    before, state.variables = state.variables, merge_variables(state.variables, offer.variables, offer.merge)
-    run.trail.append(
-        Passed(offer.sender, offer.receiver, offer.message, *state.travelling, run.progress, offer.mode, run.news)
-    )
-    if state.variables is not before and state.variables != before:
+    gains = _join_variables(state, offer) if offer.variables or offer.merge == "replace" else False
+    context = (state.variables, state.artifacts, state.workflow_state)
+    run.trail.append(Passed(offer.sender, offer.receiver, offer.message, *context, run.progress, offer.mode, run.news))
+    if gains:
         run.gain()
-    if offer.merge == "replace" and not before.keys() <= state.variables.keys():
-        state.undoing.dropped[offer.call] = {
-            name: value for name, value in before.items() if name not in state.variables
-        }
-    state.agent, state.task, state.return_to = offer.receiver, state.position, offer.return_to
-    state.work.status, work = "completed", state.work
-    most, handoff = offer.max_iterations or work.max_iterations, handoff_id(state.id, offer.call)
-    state.work = Task(state.position, run.ref, offer.receiver, work.input, handoff, "pending", most)
+    work = state.work
+    work.status, most = "completed", offer.max_iterations or work.max_iterations
+    state.work = Task(position, run.ref, offer.receiver, work.input, record.id, "pending", most)
+    state.agent, state.task, state.return_to = offer.receiver, position, offer.return_to
     state.path.append(offer.receiver)
     state.handed = handed_of(offer, call.call.name, run, state.at, state.path)
     if not whole:
-        state.see(view, len(view) if state.chapters and offered.packed and offered.packed.retold else 0)
-        if offered.packed is not None and offered.packed.left_out is not None:
-            state.chapters, state.covered = (*state.chapters, offered.packed.left_out), len(view)
+        state.see(view, len(view) if state.chapters and packed and packed.retold else 0)
+        if packed is not None and packed.left_out is not None:
+            state.chapters, state.covered = (*state.chapters, packed.left_out), len(view)
     elif offered.commanded and offer.message:
         state.add(Note(offer.message, offer.sender))
+
+
+def _join_variables(state: State, offer: HandoffOffered) -> bool:
+    """Join the variables of an offer to the context; True if that changes the context."""
+    before = state.variables
+    state.variables = after = merge_variables(before, offer.variables, offer.merge)
+    if not before.keys() <= after.keys():
+        state.undoing.dropped[offer.call] = {name: value for name, value in before.items() if name not in after}
+    return after != before
 
 
 def take_back(state: State, run: Run, event: HandoffReturned) -> None:

@@ -347,10 +347,8 @@ class HandOn(Once, Struct, frozen=True, gc=False):
 def offer_in(state: State, ticket: Ticket) -> tuple[Run, Turn, Offered] | None:
     """The offer of a ticket, if it has no answer yet."""
     call, run = split_handoff(ticket.id)[1], state.run
-    found = run.find(call, Offered) if run and state.id == ticket.conversation else None
-    if run is None or found is None or not isinstance(phase := found[1].phase, Offered):
-        return None
-    return (run, found[0], phase) if phase.offer.call == call and phase.index < 0 else None
+    found = run.offered(call) if run is not None and state.id == ticket.conversation else None
+    return (run, found[0], found[2]) if run is not None and found is not None else None
 
 
 def leg_of(state: State, ticket: Ticket) -> Run:

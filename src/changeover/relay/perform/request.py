@@ -27,7 +27,9 @@ LAST_WORD = "This is the last reply this run may take: no tool is left, answer t
 def declared_for(world: World, command: CallModel) -> tuple[Instructions, Model]:
     """The instructions and the model of the agent, under the experiments of this tree."""
     agent = command.context.agent
-    tried = _tried(world, command) if command.variants else {}
+    if not command.variants:
+        return _seat(world, command).agent.instructions, world.models[agent]
+    tried = _tried(world, command)
     return tried.get("instructions", _seat(world, command).agent.instructions), world.models[tried.get("model", agent)]
 
 

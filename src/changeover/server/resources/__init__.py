@@ -30,7 +30,7 @@ from changeover.server.resources import (
     workflows,
 )
 
-# Conversations after what has longer paths below them: their ids may contain slashes.
+# Conversations come after resources whose paths begin with theirs: ids of conversations may contain slashes.
 MODULES = (service, docs, runs, contents, figures, live, workflows, conversations, tasks, handoffs, tickets)
 BESIDE = (approvals, agents, occurrences, queue, export, prompts, drawings, routing)
 DECLARED = (drafts, declarations, exchange, tokens, tools, store)

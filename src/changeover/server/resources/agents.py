@@ -43,7 +43,7 @@ class AgentView(Struct, frozen=True, kw_only=True):
     """What its model may call now, without handoffs."""
     skills: tuple[str, ...] = ()
     origin: Literal["code", "store"] = "code"
-    """Who declares it."""
+    """Where it is declared."""
     version: int = 0
     """Of its row in the store; 0 if code declares it."""
 

@@ -1,4 +1,4 @@
-"""Bus: events that arrive as CloudEvents or are published as JSON, what became of them, and dead letters."""
+"""Bus: events that arrive as CloudEvents or are published as JSON, their deliveries, and dead letters."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class NewEvent(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Published(Struct, frozen=True):
-    """The ids of the events that were published, now or by an earlier request that told the same."""
+    """The ids of the events that were published, now or by an earlier request with the same events."""
 
     ids: list[str]
 
@@ -89,14 +89,15 @@ class BusView(Struct, frozen=True, kw_only=True):
     "POST /bus",
     {201: Published},
     body={STRUCTURED: CloudEvent, BATCH: list[CloudEvent], JSON: Any},
-    refusals={409: "The same source and id told another event before"},
+    refusals={409: "An event with this source and id, but other content, was published before"},
     signed=True,
 )
 async def receive_event(request: Request, team: Served, who: Who) -> Json:
-    """Publish CloudEvents 1.0: structured, as a batch, or binary with ce-* headers. Source and id make it once.
+    """Publish CloudEvents 1.0: structured, as a batch, or binary with ce-* headers; each source and id once.
 
     A caller without a token signs its request, if the server has a secret for webhooks: webhook-id, webhook-timestamp
-    and webhook-signature as in Standard Webhooks. One that is missing, wrong, old or was used before is refused.
+    and webhook-signature as in Standard Webhooks. A signature that is missing, wrong or old is refused, and one that
+    was used before; a batch that is sent again publishes nothing.
     """
     settings: Settings = request.app.state.settings
     checked = who is WEBHOOK or SIGNATURE in request.headers
@@ -120,7 +121,7 @@ async def _published(team: Team, headers: Mapping[str, str], raw: bytes, secret:
 
 @resource.route("GET /bus", BusView)
 async def read_bus(request: Request, team: Served, who: Who) -> Json:
-    """The subscribers, how far each is behind, and the newest dead letters."""
+    """The subscribers, each with its backlog, and the newest dead letters."""
     bus, settings = CallersBus(team, who), request.app.state.settings
     view = BusView(
         at=team.clock.now(),
@@ -146,7 +147,7 @@ async def list_bus_events(
     limit: Annotated[int, Query(ge=1, le=200, description="Items of a page.")] = 50,
     cursor: Annotated[str, Query(max_length=500, description="`next` of the page before.")] = "",
 ) -> Json:
-    """Events with what each subscriber did, the newest first."""
+    """Events with their deliveries, the newest first."""
     found = await CallersBus(team, who).events(type, cursor, limit + 1)
     return Json(Page(found[:limit], found[limit - 1].id if len(found) > limit else None))
 
@@ -173,7 +174,7 @@ async def resend_event(id: Id, team: Served, who: Who, wanted: Annotated[Resend,
 
 @resource.route("GET /bus/events/{id}", EventView, refusals=NOT_FOUND)
 async def read_bus_event(id: Id, team: Served, who: Who) -> Json:
-    """An event with its data, and what each subscriber did with it."""
+    """An event with its data and its deliveries."""
     return Json(await _event(CallersBus(team, who), id))
 
 

@@ -92,7 +92,7 @@ class Begun(Struct, frozen=True):
 
 
 class Cancelled(Struct, frozen=True):
-    """Whether anything was under way."""
+    """The result of a cancellation; false if nothing was under way."""
 
     cancelled: bool
 
@@ -284,7 +284,7 @@ async def conversation_context_flow(id: Id, team: Served, who: Who) -> Json:
 
 @resource.route("GET /conversations/{id:path}/graph", Course, refusals=NOT_FOUND, media=MEDIA_TYPES)
 async def conversation_graph(id: Id, team: Served, who: Who, format: Format = "json") -> Response:
-    """The handoffs of a conversation, drawn."""
+    """A drawing of the handoffs of a conversation."""
     row = await seen(team, who, id)
     handoffs, flows = await team.handoffs(id), await team.context_flow(id)
     return drawn(course_of(id, row.agent, handoffs, flows, await team.history(id)), format)
@@ -303,7 +303,7 @@ async def conversation_chain(id: Id, team: Served, who: Who) -> Json:
     refusals={404: "There is no such conversation, or no such reply"},
 )
 async def rebuilt_prompt(id: Id, seq: Seq, team: Served, who: Who) -> Json:
-    """What a model was sent for the reply with this seq, rebuilt from the log and the recorded declarations."""
+    """The prompt of the reply with this seq, rebuilt from the log and the recorded declarations."""
     await seen(team, who, id)
     if (prompt := await team.prompt(id, seq)) is None:
         raise Problem(404, f"the event {seq} of {id!r} is no reply of a model", kind="reply-not-found")

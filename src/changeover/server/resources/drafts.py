@@ -1,4 +1,4 @@
-"""Drafts: a declaration before it is written: what is wrong with it, and what models would get. Nothing is run."""
+"""Drafts: declarations before they are written: their faults, and what models would get of them. Nothing is run."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from changeover.union import SECTIONS
 resource = Resource("drafts")
 
 PROBE = "changeover-preview"
-"""The id of an agent that has nothing but the tool of a draft: what its model would get is what all models get."""
+"""The id of an agent that has only the tool of a draft: its model would get the tool as all models do."""
 SECTION = {kind: section for section, kind in SECTIONS.items()}
 MISSING = re.compile(r"and '(\w+)' is missing")
 UNKNOWN, UNUSABLE = "is not known here", "has an unusable name"
-"""How a fault names a key that is missing, and one that no document has; and how it speaks of the name itself."""
+"""Texts by which faults are recognized: a key is missing, a key is unknown, the name itself cannot be used."""
 LITERAL = re.compile(r"has a literal (token|password|key)\b")
-"""How a fault speaks of the secrets of `auth`."""
+"""A fault of a secret in `auth`."""
 SUBJECT = re.compile(r"^(tool|handoff|delegate|agent|skill) '[^']*':? ")
-"""How a fault begins: with the thing itself, which is no key of its document."""
+"""The beginning of a fault: the declaration itself, which is no key of its document."""
 PLACE = re.compile(r"\bin its (\w+)")
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 ALIASES = {"url": "rest", "variable": "requires"}
-"""Words of faults for keys that a document calls otherwise: SQL functions over HTTP, and what agents require."""
+"""Words in faults for keys that have another name in a document: SQL functions over HTTP, and what agents require."""
 
 
 class Draft(Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,7 +51,7 @@ class Draft(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DraftFault(Struct, frozen=True):
-    """What is wrong with a draft."""
+    """A fault of a draft."""
 
     path: str
     """Where in the document, such as "variables[0].name"; empty if it concerns the whole."""
@@ -59,7 +59,7 @@ class DraftFault(Struct, frozen=True):
 
 
 class Drafted(Struct, frozen=True, kw_only=True):
-    """What would come of a draft."""
+    """The faults of a draft, or what models would get of it."""
 
     faults: list[DraftFault] = []
     tools: list[SentTool] = []

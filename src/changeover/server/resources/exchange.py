@@ -1,4 +1,4 @@
-"""Exchange: the team as one document, to keep or to move, and a document into the store."""
+"""Exchange: exports the team as one document, and imports a document into the store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ resource = Resource("exchange")
 
 TEXT = "text/plain"
 SOURCE = "the document"
-"""What an imported document is called in errors."""
+"""The name of an imported document in errors."""
 
 
 class TeamText(Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,7 +66,7 @@ async def export_document(
 
 @resource.route("POST /import", Imported, body=TeamText)
 async def import_document(team: Served, who: Who, given: Annotated[TeamText, body(TeamText)]) -> Json:
-    """Declare what a document holds in the store, all of it or nothing; what the store declares besides stays."""
+    """Write the declarations of a document to the store, all or none; its other declarations stay as they are."""
     rows = await team.declarations.listed(include_removed=True)
     declared, current = team.declared, {each.key: each for each in rows}
     check_import(given.text, SOURCE, rows, team.name, ToolModules(declared.tool_modules), in_code(declared))

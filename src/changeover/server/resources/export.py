@@ -48,7 +48,7 @@ class Line(Struct, frozen=True):
 
 @resource.route("GET /store", StoreReport)
 async def read_store(request: Request, team: Served) -> Json:
-    """What the store holds, how it is, and which processes work on it."""
+    """The contents and the health of the store, and the processes that work on it."""
     settings: Settings = request.app.state.settings
     report = StoreReport(
         **asdict(await team.log.health()),

@@ -27,7 +27,7 @@ resource = Resource("figures")
 
 Window = Annotated[
     float | None,
-    Query(gt=0, le=10 * 366 * 86_400, description="Count the last so many seconds; by default everything."),
+    Query(gt=0, le=10 * 366 * 86_400, description="The window in seconds, up to now; by default everything."),
 ]
 
 
@@ -39,7 +39,7 @@ class FromTo(PairMetrics, frozen=True, kw_only=True):
 
 
 class StepFigures(StepMetrics, frozen=True, kw_only=True):
-    """How one step of a workflow went in the runs that ended."""
+    """The metrics of one step of a workflow in the runs that ended."""
 
     workflow: str
     step: str
@@ -56,7 +56,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     agents: dict[str, AgentMetrics]
     pairs: list[FromTo]
     depths: dict[int, int]
-    """How many runs made so many handoffs."""
+    """The number of runs, by the number of their handoffs."""
     limits: dict[str, int]
     """How many conversations reached a limit, by its name."""
     steps: list[StepFigures]
@@ -134,7 +134,7 @@ async def _scrape(team: Team) -> Scrape:
 
 @resource.route("POST /conversations/{id:path}/measures", {204: None}, body=Measure, refusals=NOT_FOUND)
 async def measure_conversation(id: Id, team: Served, who: Who, given: Annotated[Measure, body(Measure)]) -> Json:
-    """Keep a measure of a conversation, instead of a former one of this name; experiments count it."""
+    """Store a measure of a conversation; it replaces an earlier one of this name. Experiments count it."""
     await seen(team, who, id)
     await team.measure(id, given.name, given.value)
     return Json(None, 204)

@@ -47,7 +47,7 @@ async def stream_conversation(
 
 
 class ClientMessage(Struct, frozen=True, forbid_unknown_fields=True):
-    """A client's message over a WebSocket; each has one of these, `after` goes with `subscribe`."""
+    """A client's message over a WebSocket; it has one of these fields, and `after` goes with `subscribe`."""
 
     subscribe: str | None = None
     after: int = 0

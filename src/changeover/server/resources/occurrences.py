@@ -30,14 +30,14 @@ COUNTED: dict[str, OccurrenceKind] = {
     "latency": "waited",
     "work_time": "worked",
 }
-"""Figures whose cases a store lists by themselves; all others are figures of handoffs."""
+"""Figures whose occurrences the store lists; all others are figures of handoffs."""
 HANDOFFS = ("count", *dict.fromkeys(ENDINGS.values()))
 SOUGHT = 20
 """Pages of handoffs that are looked through at most."""
 
 
 class Sought(Struct, frozen=True):
-    """Which figure is meant."""
+    """The figure whose conversations are listed."""
 
     figure: str
     name: str
@@ -107,7 +107,8 @@ async def _handoffs(team: Team, sought: Sought, span: tuple[float, float]) -> li
 
 
 def _may_be(figure: str, ending: str) -> bool:
-    """A delegate that returned its result is done, although its state is that of withdrawn handoffs."""
+    """True if a figure may count handoffs with this ending. A delegate that returned its result is done, although its
+    state is that of withdrawn handoffs."""
     return figure in ("count", ending) or (figure == "done" and ending == "withdrawn")
 
 

@@ -1,4 +1,4 @@
-"""Prompts: what the model of an agent gets, exactly as the engine would send it, with the work that it had last."""
+"""Prompts: the prompt of an agent's model, exactly as the engine would send it, with the last task of the agent."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Line(Struct, frozen=True):
 
 
 class NextPrompt(Struct, frozen=True, kw_only=True):
-    """One call of a model."""
+    """The prompt of one call of a model."""
 
     agent: str
     instructions: str
@@ -72,7 +72,7 @@ class NextPrompt(Struct, frozen=True, kw_only=True):
 
 @resource.route("GET /agents/{id}/prompt", NextPrompt, refusals={**NOT_FOUND, 409: "It has no model"})
 async def read_prompt(id: Id, team: Served, who: Who) -> Json:
-    """What the model of an agent got with its last task, if that came now."""
+    """The prompt that the model of an agent would get if its last task came now."""
     await known_agent(team, id)
     world = await team.engine.world()
     if not has_model(world, id):

@@ -1,4 +1,4 @@
-"""Queue: the tickets with what they are about, why some are stuck, and the workers that are there for them."""
+"""Queue: the tickets with their tasks, why some are stuck, and the workers that serve them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST = 100
 ENDED = 8
 """Handoffs that are shown of those that ended last."""
 LOOKED_AT = 200
-"""The newest handoffs of each agent with a queue, among which those are that ended last."""
+"""How many of the newest handoffs of each agent with a queue are searched for those that ended last."""
 
 
 class TicketView(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Routing: which agents fit a task and why, what was learned about them, and the experiments of the team."""
+"""Routing: the agents that fit a task and why, what the router has learned, and the experiments of the team."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class LearnedView(Standing, frozen=True):
 
 
 class RouterView(Struct, frozen=True):
-    """What the router has learned, and what is being tried."""
+    """What the router has learned, and the experiments of the team."""
 
     learned: list[LearnedView]
     experiments: list[ExperimentView]

@@ -49,7 +49,7 @@ class Pending(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """The outcome of a run, or how far it has come."""
+    """The outcome of a run, or its state so far."""
 
     conversation: str
     run: str
@@ -222,7 +222,7 @@ def _summed(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
 
 @resource.route("GET /runs/{id:path}", Outcome, refusals={404: "There is no such run"})
 async def read_run(id: Id, team: Served, who: Who) -> Json:
-    """The outcome of a run, or how far it has come."""
+    """The outcome of a run, or its state so far."""
     conversation, position = split_run(id)
     missing = Problem(404, f"no run has the id {id!r}", kind="run-not-found")
     await seen(team, who, conversation, missing)
@@ -257,7 +257,7 @@ def _runs(state: State) -> list[int]:
 
 
 def outcome_in(state: State, run: int) -> Outcome:
-    """The outcome of a run for clients, or how far it has come."""
+    """The outcome of a run for clients, or its state so far."""
     if (outcome := state.outcomes.get(run)) is not None:
         result = result_of(state.id, outcome)
         return outcome_of(result, str(error_of(outcome.fault, result)) if outcome.fault else "")

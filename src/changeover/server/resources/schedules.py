@@ -1,4 +1,4 @@
-"""Schedules: what starts at which times; each can be run now, paused and resumed."""
+"""Schedules: work that starts at set times; each can be run now, paused and resumed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class ScheduleStart(Struct, frozen=True):
 
 @resource.route("GET /schedules", Page[ScheduleView])
 async def list_schedules(team: Served, who: Who) -> Json:
-    """The schedules, each with its next run and what its last one became."""
+    """The schedules, each with its next run and the outcome of its last run."""
     return Json(Page(await CallersSchedules(team, who).all()))
 
 
 @resource.route("POST /schedules/{id}/run", {201: ScheduleStart}, refusals=NOT_FOUND)
 async def run_schedule(id: Id, team: Served, who: Who) -> Json:
-    """Start a schedule now, also while it is paused; its due times stay as they are."""
+    """Start a schedule now, even if it is paused; its due times stay as they are."""
     schedules = await _known(team, who, id)
     return Json(ScheduleStart(await schedules.run(id)), 201)
 
@@ -48,7 +48,7 @@ async def pause_schedule(id: Id, team: Served, who: Who) -> Json:
 
 @resource.route("POST /schedules/{id}/resume", ScheduleView, refusals=NOT_FOUND)
 async def resume_schedule(id: Id, team: Served, who: Who) -> Json:
-    """End a pause; what was due in it is not made up for."""
+    """End a pause; due times within the pause are not made up for."""
     schedules = await _known(team, who, id)
     await schedules.resume(id)
     return Json(await schedules.one(id))

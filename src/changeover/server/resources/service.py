@@ -1,4 +1,4 @@
-"""Service: health, readiness, version, and who the caller is."""
+"""Service: health, readiness, version, and the caller of a request."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Health(Struct, frozen=True):
 
 
 class Version(Struct, frozen=True):
-    """What is served."""
+    """The version of Changeover, and the team that is served."""
 
     version: str
     team: str
 
 
 class Me(Struct, frozen=True, kw_only=True):
-    """Who makes this request, and what it may do."""
+    """The caller of this request, and its rights."""
 
     user: str
     role: str
@@ -49,13 +49,13 @@ class SignIn(Struct, frozen=True, forbid_unknown_fields=True):
 
 @resource.route("GET /health", Health)
 async def health() -> Json:
-    """Whether the process answers."""
+    """Answers while the process runs."""
     return Json(Health("ok"))
 
 
 @resource.route("GET /ready", Health)
 async def ready(team: Served) -> Json:
-    """Whether the store can be read, so that the server can work."""
+    """Answers if the store can be read, so that the server can work; 503 if it cannot."""
     await team.log.agents.version()
     return Json(Health("ready"))
 
@@ -68,7 +68,7 @@ async def version(team: Served) -> Json:
 
 @resource.route("GET /me", Me)
 async def me(request: Request, who: Who) -> Json:
-    """Who the caller is. A page gets its CSRF cookie here."""
+    """The caller of this request, and its rights. A page gets its CSRF cookie here."""
     answer = Json(_me(who))
     if CSRF not in request.cookies:
         _set_cookie(request, answer, CSRF, new_csrf(), httponly=False)

@@ -64,7 +64,7 @@ async def _left(receive: Receive, outbox: Outbox) -> None:
 async def streamed(live: Live, team: Team, input: Say | Resume) -> EventStream:
     """The run of a message as a stream, which ends with its outcome. If the client leaves, the run goes on.
 
-    Raises what refuses the message, before the stream begins.
+    Raises the error that refuses the message before the stream begins.
     """
     items = _frames(team, input)
     first = await anext(items)

@@ -75,7 +75,7 @@ class Held(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a worker says about a ticket that it holds."""
 
     claim: str
-    """As it was answered by POST /claims."""
+    """The `claim` that POST /claims answered."""
     lease: Lease = LEASE
     """Seconds by which a heartbeat renews the claim."""
 
@@ -84,6 +84,7 @@ class Acceptance(Held, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The worker accepts the task."""
 
     estimated_completion: float | None = None
+    """In how many seconds it expects to be done."""
 
 
 class Rejection(Held, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -130,10 +131,10 @@ async def list_tickets(
         and worker in (None, each.worker)
         and conversation in (None, each.ticket.root, each.ticket.conversation)
     ]
-    return some.page(sorted(wanted, key=_turn), _turn)
+    return some.page(sorted(wanted, key=_claim_order), _claim_order)
 
 
-def _turn(queued: InQueue) -> tuple[float | str, ...]:
+def _claim_order(queued: InQueue) -> tuple[float | str, ...]:
     """The order in which tickets are claimed: by priority, deadline and age."""
     ticket = queued.ticket
     return -ticket.priority, NEVER if ticket.deadline is None else ticket.deadline, ticket.at, ticket.id

@@ -1,4 +1,4 @@
-"""Tokens: the secrets of callers, which are shown once, and the audit of changes to tokens and declarations."""
+"""Tokens: the secrets of callers, which are shown once, and the audit of what callers change."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ resource = Resource("tokens")
 
 
 class WantedToken(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a token is made for."""
+    """The user, the role and the rights of a new token."""
 
     user: str
-    """The user to whom the conversations belong that are begun with it."""
+    """The user that owns the conversations that are begun with it."""
     role: Literal["worker", "viewer", "operator", "approver", "admin"]
     agents: tuple[str, ...] = ()
     """The agents whose tickets a worker claims; any other role has none."""
@@ -74,7 +74,7 @@ async def revoke_token(id: Id, team: Served, who: Who) -> Json:
 async def list_audit(
     team: Served, part: Part, actor: Filter = None, action: Filter = None, subject: Filter = None
 ) -> Json:
-    """Who changed which token or declaration when, the newest change first."""
+    """The audit: changes of tokens, declarations and other parts of the team, and refused calls, the newest first."""
     given = {"actor": actor, "action": action, "subject": subject}
     found = await team.log.lists.listed(Audited, {name: value for name, value in given.items() if value}, **part)
     return Json(Page(found, found.next))

@@ -1,4 +1,4 @@
-"""ToolView: a tool as the API lists it: its type, who declares it, who has it, and what models get of it."""
+"""ToolView: a tool as the API lists it: its type, where it is declared, its agents, and what models get of it."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class ToolView(Struct, frozen=True, kw_only=True):
     """The JSON schema of its arguments."""
     agents: list[str]
     origin: Origin
-    """Who declares it: code, a row of the store, or the document of an agent."""
+    """Where it is declared: in code, in a row of the store, or in the document of an agent."""
     source: str = ""
     """Where in code, as module:name, if that is known."""
     server: str = ""
     """The MCP server that offers it."""
     receivers: tuple[str, ...] = ()
-    """To whom a handoff leads."""
+    """The receivers of a handoff."""
     approval: bool = False
     """True if a person may have to approve a call."""
     state: Standing = "enabled"
@@ -135,7 +135,7 @@ def _source(declared: Any) -> str:
 
 
 def _unused(row: Declaration, sent: SentTool | None) -> ToolView:
-    """A row of the store that no agent has."""
+    """A tool of the store that no agent has."""
     document = row.document
     receiver = document.get("to")
     return ToolView(

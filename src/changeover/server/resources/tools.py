@@ -52,7 +52,7 @@ async def list_tools(team: Served) -> Json:
 
 @resource.route("POST /tools/{id}/test", ToolAnswer, body=ToolTest, refusals={404: "No agent has such a tool"})
 async def test_tool(id: Id, team: Served, who: Who, given: Annotated[ToolTest, body(ToolTest)]) -> Json:
-    """Call a tool as an agent would, without an approval. The call is real: what it does outside is done."""
+    """Call a tool as an agent would, without an approval. The call is real, with all its effects."""
     return Json(await ToolBench(team, who).test(id, given.arguments, given.agent))
 
 
@@ -79,7 +79,7 @@ class ToolBench:
 
     @asynccontextmanager
     async def _toolkit(self, tool: str, agent: str | None) -> AsyncIterator[tuple[Toolkit, str]]:
-        """A toolkit that has this tool, and the agent whose it is; the tool may also be one that no agent has yet."""
+        """A toolkit that has this tool, and its agent; TEST for a tool of the store that no agent has."""
         toolkits = (await self._team.engine.world()).toolkits
         had = {id: {each.definition.name for each in toolkit.tools()} for id, toolkit in toolkits.items()}
         if (owner := next((id for id in had if agent in (None, id) and tool in had[id]), None)) is not None:

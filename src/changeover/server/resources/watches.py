@@ -49,7 +49,7 @@ class Declared(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """How far an event is, or its delivery to one subscriber."""
+    """The state of an event, or of its delivery to one subscriber."""
 
     event: str
     subscriber: str = ""
@@ -57,8 +57,8 @@ class Step(Struct, frozen=True):
     attempts: int = 0
 
 
-class Clockwork(Struct, frozen=True):
-    """How a schedule stands."""
+class ScheduleState(Struct, frozen=True):
+    """The state of a schedule."""
 
     name: str
     paused: bool
@@ -114,7 +114,7 @@ async def _bus(team: Team, who: Caller) -> list[tuple[str, Any]]:
 
 
 async def _schedules(team: Team, who: Caller) -> list[tuple[str, Any]]:
-    known = [Clockwork(each.schedule.name, each.paused, each.last_event) for each in await team.schedules.list()]
+    known = [ScheduleState(each.schedule.name, each.paused, each.last_event) for each in await team.schedules.list()]
     return [(each.name, each) for each in known]
 
 

@@ -1,4 +1,4 @@
-"""Workflows: definitions with their drawings, starting one, how far its steps are, and retrying a step."""
+"""Workflows: definitions with their drawings, the start of a workflow, the progress of its steps, and their retry."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ class NewRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class WorkflowProgress(Struct, frozen=True, kw_only=True):
-    """How far a run of a workflow is; the definition is the one that the run began with."""
+    """The progress of a run of a workflow; its map is that of the definition that the run began with."""
 
     conversation: str
     run: str
     workflow: str
     name: str
     status: str
-    """running, completed, failed, cancelled, or rolling back: what was done is being undone."""
+    """running, completed, failed, cancelled, or rolling back: the steps that were done are being undone."""
     error: str
     inputs: Any
     map: WorkflowMap
@@ -123,7 +123,7 @@ async def start_workflow(
     refusals={404: "There is no such conversation"},
 )
 async def list_progress(id: Id, team: Served, who: Who) -> Json:
-    """The runs of workflows in a conversation, the newest first, and how far their steps are."""
+    """The runs of workflows in a conversation, the newest first, with the progress of their steps."""
     await seen(team, who, id)
     state = await state_of(team, id)
     pending = await team.log.lists.listed(ApprovalRow, {"status": "pending"}, id, limit=100)
@@ -137,14 +137,14 @@ async def list_progress(id: Id, team: Served, who: Who) -> Json:
     refusals={404: "There is no such conversation", 409: "Its workflow has not ended"},
 )
 async def retry_step(id: Id, step: StepId, team: Served, who: Who, manner: Manner) -> Response:
-    """Carry out a step of the workflow that ended last here again, and all steps that follow it."""
+    """Repeat a step of the workflow that ended last here, and all steps after it."""
     await seen(team, who, id)
     return await answered(team, Resume(id, step), manner)
 
 
 @resource.route("GET /workflows/{id}/metrics", Page[StepFigures], refusals={404: "There is no such workflow"})
 async def read_step_metrics(id: Id, team: Served, window: Window = None) -> Json:
-    """How the steps of a workflow went in the runs that ended, in the order in which they are declared."""
+    """The metrics of the steps of a workflow in the runs that ended, in the order of declaration."""
     plan = await _plan(team, id)
     span = window_of(window, team.clock.now())
     found = {each.step: each for each in step_figures(await step_metrics(team.log.measures, *span, id))}
