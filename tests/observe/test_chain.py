@@ -17,6 +17,7 @@ from changeover.relay.events import Entry, UserSpoke
 from changeover.relay.history import fold_recorded, recorded
 from changeover.relay.state import State
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, fails, hands_off, says
+from changeover.workflows import Workflow, WorkflowStep
 from tests.upgrade.write_golden import GOLDEN, Kept, entry_of
 
 GENEROUS = Limits(max_handoffs=100, max_turns=200)
@@ -103,6 +104,15 @@ async def test_parallel_delegates_share_a_column_and_come_back_to_a_new_hop():
     }
     assert [column.label for column in drawing.columns] == ["1", "2 · in parallel", "3", "4"]
     sound(drawing)
+
+
+async def test_steps_of_a_workflow_that_follow_each_other_are_not_called_parallel():
+    steps = [WorkflowStep("one", agent="a"), WorkflowStep("two", agent="b", after=["one"])]
+    model = ScriptedModel({"a": [says("1")], "b": [says("2")]})
+    flow = Workflow("flow", steps=steps)
+    team = Team([Agent("a"), Agent("b")], model=model, workflows=[flow], clock=ManualClock(auto=True))
+    await team.run_workflow(flow, {}, conversation="c")
+    assert [column.label for column in (await drawn(team)).columns][:2] == ["1", "2 · 2 delegates"]
 
 
 async def test_delegates_of_one_agent_get_sub_columns():

@@ -143,5 +143,11 @@ def test_every_row_of_boxes_is_followed_by_a_row_of_labels():
     assert sum(node.label for row in layers.rows for node in row) == len([pair for pair in DESK if pair[0] != pair[1]])
 
 
+def test_a_link_runs_straight_where_two_boxes_lie_side_by_side():
+    boxes, links = graph([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])
+    layout = laid_out([Box(box.id, 62, 184) for box in boxes], [Link(link.source, link.target) for link in links])
+    assert [len(route.points) for route in layout.routes] == [2, 2, 2, 2]
+
+
 def test_things_that_would_overlap_move_apart_around_their_goals():
     assert apart([(0.0, 1.0, 10.0), (0.0, 1.0, 10.0), (50.0, 1.0, 10.0)]) == [-5.0, 5.0, 50.0]

@@ -44,6 +44,22 @@ def test_all_ways_of_one_kind_between_two_members_are_one_arrow():
     ]
 
 
+def test_a_brief_map_leaves_tools_and_receivers_out_and_draws_equal_ways_there_and_back_as_one_arrow():
+    def search(text: str) -> str:
+        return text
+
+    members: list[Member] = [Agent("a", description="First", tools=[search], handoffs=["b", handoff("c")])]
+    members += [Agent("b", handoffs=["a"]), Agent("c", handoffs=["a"])]
+    drawn = team_map(plan_of(Team(members, model=ScriptedModel({})).roster), brief=True)
+    assert drawn.members[0].lines == ("a", "start · First")
+    assert [(arrow.sender, arrow.receiver, arrow.both, arrow.lines) for arrow in drawn.arrows] == [
+        ("a", "b", True, ("handoff",)),
+        ("a", "c", False, ("handoff_to_c",)),
+        ("c", "a", False, ("handoff",)),
+    ]
+    assert not any(arrow.both for arrow in mapped(members).arrows)
+
+
 def test_a_member_that_no_way_leads_to_is_marked_and_stays_on_the_map():
     drawn = mapped([Agent("a", handoffs=["b"]), Agent("b", handoffs=()), Agent("c", handoffs=["b"])])
     assert {member.place.id: member.reachable for member in drawn.members} == {"a": True, "b": True, "c": False}

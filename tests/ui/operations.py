@@ -28,8 +28,12 @@ from changeover.tools.tool import ToolDefinition
 from tests.stories.specialists import wants
 
 DAY = 86_400.0
-WORDS = ("plain", "refund", "refund", "twice", "ask", "shy", "round", "broken", "find", "limit", "refund", "slow")
-"""What users say, in turn."""
+REPORT = "Sum up the complaints of the week"
+TOPICS = (
+    *("A question", "A refund", "A refund", "Charged twice", "The terms", "Goodwill", "Whose is it?", "No parcel"),
+    *("A late parcel", "One turn", "A refund", "A new card"),
+)
+"""What users write about, in turn; agents go by it."""
 AT_ONCE = 24
 """Conversations that run at the same time, at most."""
 MOMENTS = 96
@@ -42,27 +46,27 @@ def _reply(agent: str, messages: Sequence[Message], tools: Sequence[ToolDefiniti
 
 
 TURNS = {
-    ("triage", "refund"): hands_off("billing", "Please send it back."),
-    ("triage", "twice"): hands_off("billing", "Please send it back."),
-    ("triage", "limit"): hands_off("billing", "Please send it back."),
-    ("triage", "shy"): hands_off("goodwill", "Something for the trouble?"),
-    ("triage", "round"): hands_off("technical", "Whose is it?"),
-    ("triage", "broken"): hands_off("carrier", "Where is the parcel?"),
-    ("billing", "twice"): hands_off("technical", "It was sent twice."),
-    ("technical", "round"): hands_off("billing", "Yours."),
-    ("billing", "round"): hands_off("technical", "No, yours."),
+    ("triage", "A refund"): hands_off("billing", "Please send it back."),
+    ("triage", "Charged twice"): hands_off("billing", "Please send it back."),
+    ("triage", "One turn"): hands_off("billing", "Please send it back."),
+    ("triage", "Goodwill"): hands_off("goodwill", "Something for the trouble?"),
+    ("triage", "Whose is it?"): hands_off("technical", "Whose is it?"),
+    ("triage", "No parcel"): hands_off("carrier", "Where is the parcel?"),
+    ("billing", "Charged twice"): hands_off("technical", "It was sent twice."),
+    ("technical", "Whose is it?"): hands_off("billing", "Yours."),
+    ("billing", "Whose is it?"): hands_off("technical", "No, yours."),
 }
-"""What agents say to a word, whatever was said before."""
+"""What agents say to a topic, whatever was said before."""
 FIRST = {
-    ("triage", "slow"): hands_off("fraud", "Check the order before the refund."),
-    ("triage", "ask"): delegates("research", "Look it up."),
-    ("triage", "find"): calls(wants("parcels", "Check the parcel.")),
+    ("triage", "A new card"): hands_off("fraud", "Check the order before the refund."),
+    ("triage", "The terms"): delegates("research", "Look it up."),
+    ("triage", "A late parcel"): calls(wants("parcels", "Check the parcel.")),
 }
-"""What agents say to a word first; then they answer."""
+"""What agents say to a topic first; then they answer."""
 
 
 def _turn(agent: str, said: str, last: Message) -> Reply:
-    key = agent, said.partition(" ")[0]
+    key = agent, said.partition(": ")[0]
     if isinstance(last, ToolResult) and (last.text.startswith("refused") or "did not take it" in last.text):
         return says("Then I answer it myself.")
     if agent == "carrier":
@@ -128,11 +132,11 @@ def operations(store: str | None = None, clock: Clock | None = None) -> Team:
         store=store,
         subscriptions=[
             Subscription("payment.*", to="billing", priority="urgent", task="Look at {data.order}", name="Payments"),
-            Subscription("parcel.late", to=Specialist("parcels", task="plain {data.order}"), where="data.days > `1`"),
+            Subscription("parcel.late", to=Specialist("parcels", task="Find {data.order}"), where="data.days > `1`"),
             Subscription("order.returned", to=unpack, name="Returns desk", tries=2, backoff=0.05),
         ],
         schedules=[
-            Schedule("weekly-report", cron="0 7 * * 1", timezone="Europe/Berlin", start="research", task="plain"),
+            Schedule("weekly-report", cron="0 7 * * 1", timezone="Europe/Berlin", start="research", task=REPORT),
             Schedule("night-check", cron="30 2 * * *", start=Emit("payment.check")),
         ],
         experiments=[Experiment("context", {"full": Full(), "recent": Recent(4)})],
@@ -162,10 +166,10 @@ def _share(part: float) -> float:
 
 
 async def _speak(team: Team, number: int) -> None:
-    word, id = WORDS[number % len(WORDS)], f"c-{number}"
-    limits = Limits(max_turns=1) if word == "limit" else None
+    topic, id = TOPICS[number % len(TOPICS)], f"c-{number}"
+    limits = Limits(max_turns=1) if topic == "One turn" else None
     with suppress(ChangeoverError):
-        await team.run(f"{word} order {1000 + number}", conversation=id, user=f"user-{number % 7}", limits=limits)
+        await team.run(f"{topic}: order {1000 + number}", conversation=id, user=f"user-{number % 7}", limits=limits)
     if number % 3 == 0:
         await team.measure(id, "satisfaction", 3 + number % 3)
 

@@ -30,14 +30,14 @@ def still(page: Page) -> None:
 
 def test_a_tool_of_code_is_read_only_and_says_where_it_comes_from(person: Person):
     page = person.open("/tools/refund")
-    expect(page.locator("#work")).to_contain_text("It is declared in code: desk:refund. Change it there.")
+    expect(page.locator("#work")).to_contain_text("It is declared in code. Change it there: desk:refund")
     expect(page.locator("#work")).to_contain_text("needs approval")
     expect(page.get_by_role("region", name="Used by")).to_contain_text("Billing")
     expect(page.locator("#actions").get_by_role("button")).to_have_count(0)
     shown = json.loads(page.locator("#seen pre").inner_text())
     assert (shown["name"], shown["parameters"]["required"]) == ("refund", ["payment_id", "amount"])
     page.goto(f"{person.url}/tools/handoff_to_billing")
-    expect(page.locator("#work")).to_contain_text("It is declared in code, with the agent triage.")
+    expect(page.locator("#work")).to_contain_text("It is declared in code, with the agent Triage.")
     expect(page.get_by_role("region", name="Try it")).to_have_count(0)
 
 
@@ -65,7 +65,7 @@ def test_a_trial_is_asked_about_made_and_audited(person: Person, server: Server)
 def test_an_agent_of_code_shows_its_prompt_and_can_only_be_disabled(person: Person):
     page = person.open("/agents/billing")
     expect(page.locator("#work")).to_contain_text("It is declared in code.")
-    expect(page.locator("#seen")).to_contain_text("tools (2)")
+    expect(page.locator("#seen")).to_contain_text("Tools (2)")
     assert page.locator("#actions button").all_inner_texts() == ["Disable"]
     page.get_by_role("button", name="Disable").click()
     expect(page.get_by_role("button", name="Enable")).to_be_visible()
@@ -126,7 +126,7 @@ def crowd(size: int) -> Team:
 
 @pytest.mark.parametrize(("size", "least"), [(30, 0.7), (200, 0.7)])
 def test_large_teams_are_drawn_and_readable_from_the_start(person: Person, size: int, least: float):
-    drawing = Json(team_map(plan_of(crowd(size).roster))).body
+    drawing = Json(team_map(plan_of(crowd(size).roster), brief=True)).body
     person.page.route("**/api/v1/graph", lambda route: route.fulfill(body=drawing, content_type="application/json"))
     page = person.open("/agents")
     expect(page.locator(".map .node")).to_have_count(size)

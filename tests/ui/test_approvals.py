@@ -51,7 +51,7 @@ def test_a_request_shows_its_conversation_its_end_and_what_follows(person: Perso
     expect(page.locator(".excerpt")).to_contain_text("I was charged twice")
     expect(page.locator(".then")).to_contain_text("Billing calls refund once")
     expect(page.locator("#about")).to_contain_text(re.compile(r"Expires\s*(59:\d\d|1 h)"))
-    expect(page.locator("#about")).to_contain_text("Every approver and admin; you may.")
+    expect(page.locator("#about")).to_contain_text("Every approver and admin, you included.")
     page.get_by_label("amount").fill("20")
     expect(page.locator(".card")).to_contain_text("1 change")
     page.get_by_role("button", name="Undo").click()

@@ -134,7 +134,7 @@ def test_a_run_is_stopped(person: Person):
 
 def test_a_failed_step_is_tried_again(person: Person):
     person.begin("Please fail once.")
-    person.reads("The run failed. triage: the line is down")
+    person.reads("The run failed. Triage: the line is down")
     person.page.get_by_role("button", name="Retry the failed step").click()
     person.reads("Here again.")
     person.done()
@@ -194,7 +194,7 @@ def test_keys_reach_what_is_used_most(person: Person):
 def test_a_conversation_that_does_not_exist_says_so(person: Person):
     person.open("/chat/nowhere")
     person.reads("There is no such conversation")
-    person.page.get_by_role("link", name="Begin a new one").click()
+    person.page.get_by_role("link", name="Begin a new conversation").click()
     person.reads("What shall the team do?")
 
 

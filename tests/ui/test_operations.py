@@ -111,11 +111,11 @@ def test_a_stuck_ticket_is_given_to_another_agent(page: Page, desk: Server):
     opened(page, desk, "queue")
     total = asked(desk, "/queue")["total"]
     stuck = page.locator(".stuck").first
-    expect(stuck).to_contain_text("No worker serves fraud.")
+    expect(stuck).to_contain_text("No worker serves Fraud check.")
     stuck.get_by_role("button", name="Give to another").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Agent").select_option(label="Research")
-    dialog.get_by_role("button", name="Give it").click()
+    dialog.get_by_role("button", name="Give it to this agent").click()
     expect(page.locator("#count")).to_contain_text(f"{total - 1} open tickets")
     handed = asked(desk, "/handoffs?receiver=research&sender=triage")["items"][0]
     assert handed["retry_of"]
@@ -167,10 +167,10 @@ def test_a_token_is_made_shown_once_and_revoked(page: Page, desk: Server):
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("User", exact=True).fill("wall screen")
     dialog.locator("[name=role]").select_option("worker")
-    dialog.get_by_role("button", name="Make it").click()
+    dialog.get_by_role("button", name="Make the token").click()
     expect(dialog.get_by_role("alert")).to_contain_text("the token of a worker names the agents")
     dialog.locator("[name=role]").select_option("viewer")
-    dialog.get_by_role("button", name="Make it").click()
+    dialog.get_by_role("button", name="Make the token").click()
     expect(dialog.locator(".secret")).to_contain_text("chg_")
     secret = dialog.locator(".secret").inner_text()
     assert violations(page) == []

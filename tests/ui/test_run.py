@@ -141,8 +141,8 @@ def test_the_inspector_shows_package_guards_strategy_and_states(person: Person, 
     row(page, "routed to billing").get_by_role("button").click()
     inspector = page.locator("#inspector")
     for text in (
-        *("handoff_to_billing", "Accepted after", "order_id", "1042", "Deadlock", "CircuitBreaker", "allowed"),
-        *("Strategy: full", "before", "sent", "PENDING", "offered by Triage", "ACCEPTED", "by Billing"),
+        *("handoff_to_billing", "Accepted after", "order_id", "1042", "Deadlock", "Circuit breaker", "allowed"),
+        *("Context: in full", "tokens before", "tokens sent", "PENDING", "offered by Triage", "ACCEPTED", "by Billing"),
     ):
         expect(inspector).to_contain_text(text)
     expect(page.locator(".edge.chosen")).to_have_count(1)

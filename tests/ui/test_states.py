@@ -97,7 +97,7 @@ def test_a_page_says_that_it_loads_and_then_what_went_wrong(page: Page, server: 
         expect(page.locator("main")).to_contain_text("Loading…")
         accessible(page)
         api.fail()
-        expect(page.locator("main")).to_contain_text("the store is away")
+        expect(page.locator("main")).to_contain_text("The store is away.")
         expect(page.locator("[aria-busy]")).to_have_count(0)
         accessible(page)
         page.unroute_all()

@@ -6,9 +6,8 @@ column get sub-columns.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 from typing import TypeVar
 
 from msgspec import Struct
@@ -227,16 +226,18 @@ class _Canvas:
     def _labels(self) -> list[str]:
         """The titles of the columns: their number, and what stands side by side in them."""
         kinds = {edge.target: edge.kind for edge in self._chain.edges if edge.kind in ("delegate", "transfer")}
-        found: dict[int, Counter[str]] = {}
+        found: dict[int, dict[str, list[Hop]]] = {}
         for hop in self._hops:
-            found.setdefault(self._columns[hop.id], Counter())[kinds.get(hop.id, "")] += 1
-        return [f"{index + 1}{_beside(found.get(index, Counter()))}" for index in range(len(self._lefts))]
+            found.setdefault(self._columns[hop.id], {}).setdefault(kinds.get(hop.id, ""), []).append(hop)
+        return [f"{index + 1}{_beside(found.get(index, {}))}" for index in range(len(self._lefts))]
 
 
-def _beside(counts: Mapping[str, int]) -> str:
-    delegates, attempts = counts.get("delegate", 0), counts.get("transfer", 0)
-    if delegates > 1:
-        return f" · {delegates} in parallel" if delegates > 5 else " · in parallel"
+def _beside(hops: Mapping[str, Sequence[Hop]]) -> str:
+    delegates, attempts = hops.get("delegate", ()), len(hops.get("transfer", ()))
+    if len(delegates) > 1:
+        if max(hop.seq for hop in delegates) > min(hop.until or inf for hop in delegates):
+            return f" · {len(delegates)} delegates"  # the steps of a workflow: some begin when others have ended
+        return f" · {len(delegates)} in parallel" if len(delegates) > 5 else " · in parallel"
     return f" · {NAMES.get(attempts, attempts)} attempts" if attempts > 1 else ""
 
 

@@ -90,9 +90,7 @@ def _place_sideways(layers: Layers) -> None:
     left = min((node.x for node in layers.nodes), default=0.0)
     for node in layers.nodes:
         node.x = round(node.x - left + EDGE)
-        _connect(node)
-    for node in layers.boxes.values():
-        _fit_ports(node)
+    _settle_ends(layers)
 
 
 def _sweep(rows: Sequence[Sequence[Node]]) -> None:
@@ -208,9 +206,35 @@ def _by_neighbour(segments: Sequence[Segment], above: bool) -> list[Segment]:
     return sorted(segments, key=lambda each: each.upper.x if above else each.lower.x)
 
 
+def _settle_ends(layers: Layers) -> None:
+    """Give every segment the ends that it keeps."""
+    for chain in layers.chains.values():
+        _meet_ends(layers.rows, chain)
+    for node in layers.nodes:
+        _connect(node)
+    for node in layers.boxes.values():
+        _fit_ports(node)
+
+
+def _meet_ends(rows: Sequence[Sequence[Node]], chain: Sequence[Segment]) -> None:
+    """Move the places of a link by a little if it can then run straight from the one box to the other."""
+    (low, high), (start, end) = _ports(chain[0].upper), _ports(chain[-1].lower)
+    for node in (segment.lower for segment in chain[:-1]):
+        line = node.x + (node.line or 0.0)
+        shift = min(max(line, low, start), high, end) - line
+        before, after = _room(rows[node.rank], node)
+        if max(low, start) <= min(high, end) and abs(shift) < LANE and before <= node.x + shift <= after:
+            node.x += shift
+
+
+def _ports(node: Node) -> tuple[float, float]:
+    """The lowest and highest x at which a line can begin or end at a box."""
+    return node.x + APART + LANE / 2, node.x + node.width - node.reach - APART - LANE / 2
+
+
 def _fit_ports(node: Node) -> None:
     """Move the ends at a box straight above or below the other ends of their segments, where the box allows it."""
-    low, high = node.x + APART + LANE / 2, node.x + node.width - node.reach - APART - LANE / 2
+    low, high = _ports(node)
     for segments, above in ((node.above, True), (node.below, False)):
         ordered = _by_neighbour(segments, above)
         others = [each.top if above else each.bottom for each in ordered]

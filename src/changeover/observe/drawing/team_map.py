@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 
 from msgspec import Struct
@@ -25,6 +25,11 @@ MANY = 6
 """A way to more receivers than this is written in the box of its sender, not drawn."""
 
 
+Pair = tuple[str, str, bool]
+"""Sender and receiver of an arrow, and whether it delegates."""
+Arrows = dict[Pair, list[Way]]
+
+
 class PlacedMember(Struct, frozen=True):
     """A member and its box."""
 
@@ -45,10 +50,12 @@ class PlacedArrow(Struct, frozen=True):
     """True if it leads to a delegate, which gives the work back."""
     ways: tuple[Way, ...]
     lines: tuple[str, ...]
-    """The text of its label; the first line names the receiver."""
+    """The text of its label; unless the map is brief, the first line names the receiver."""
     points: tuple[Point, ...]
     """The corners of its line, from the sender to the receiver."""
     label: Rect
+    both: bool = False
+    """True if the receiver hands to the sender in the same way; a brief map draws one arrow for both."""
 
 
 class TeamMap(Struct, frozen=True):
@@ -62,17 +69,20 @@ class TeamMap(Struct, frozen=True):
     """The lines about rules, which stand below the members."""
 
 
-def team_map(plan: Plan) -> TeamMap:
-    """The members of a team in rows below the start agent, and the ways between them."""
+def team_map(plan: Plan, *, brief: bool = False) -> TeamMap:
+    """The members of a team in rows below the start agent, and the ways between them.
+
+    A brief map is smaller: its boxes name no tools, its labels no receivers, and equal ways there and back are one
+    arrow.
+    """
     places = sorted(plan.places, key=lambda place: not place.start)
-    ways = _drawn(places)
-    labels = {pair: tuple(_label(pair[1], found)) for pair, found in ways.items()}
-    texts = {place.id: tuple(_lines(place)) for place in places}
+    drawn = _drawn(places)
+    labels = {pair: tuple(_label("" if brief else pair[1], found)) for pair, found in drawn.items()}
+    ways = _merged(drawn, labels) if brief else drawn
+    merged = drawn.keys() - ways.keys()
+    texts = {place.id: tuple(_lines(place, brief)) for place in places}
     boxes = [Box(id, _width(lines, LETTER, NARROW), LINE * len(lines) + PAD) for id, lines in texts.items()]
-    links = [
-        Link(sender, receiver, _width(lines, SMALL), LINE * len(lines))
-        for (sender, receiver, _), lines in labels.items()
-    ]
+    links = [Link(*pair[:2], _width(labels[pair], SMALL), LINE * len(labels[pair])) for pair in ways]
     layout = laid_out(boxes, links)
     reached = {id for place in places for way in place.ways for id in way.reaches if id != place.id}
     reached |= {rule.goto for rule in plan.rules}
@@ -85,16 +95,16 @@ def team_map(plan: Plan) -> TeamMap:
             for place in places
         ),
         tuple(
-            PlacedArrow(*pair, tuple(found), labels[pair], route.points, route.label)
+            PlacedArrow(*pair, tuple(found), labels[pair], route.points, route.label, _back(pair) in merged)
             for (pair, found), route in zip(ways.items(), layout.routes, strict=True)
         ),
         rules,
     )
 
 
-def _drawn(places: Sequence[Place]) -> dict[tuple[str, str, bool], list[Way]]:
-    """The ways that are arrows, by sender, receiver and kind; all ways to oneself are one arrow."""
-    found: dict[tuple[str, str, bool], list[Way]] = {}
+def _drawn(places: Sequence[Place]) -> Arrows:
+    """The ways that are arrows; all ways to oneself are one arrow."""
+    found: Arrows = {}
     for place in places:
         for way in place.ways:
             if len(way.receivers) > MANY:
@@ -105,11 +115,25 @@ def _drawn(places: Sequence[Place]) -> dict[tuple[str, str, bool], list[Way]]:
     return found
 
 
-def _lines(place: Place) -> Iterator[str]:
+def _merged(drawn: Arrows, labels: Mapping[Pair, tuple[str, ...]]) -> Arrows:
+    """One arrow for each two that lead there and back and have the same label."""
+    kept: Arrows = {}
+    for pair, ways in drawn.items():
+        if _back(pair) not in kept or labels[_back(pair)] != labels[pair]:
+            kept[pair] = ways
+    return kept
+
+
+def _back(pair: Pair) -> Pair:
+    sender, receiver, delegate = pair
+    return receiver, sender, delegate
+
+
+def _lines(place: Place, brief: bool) -> Iterator[str]:
     yield _short(place.id)
     kind = ", ".join(place.kinds)
     yield from _wrapped(" · ".join(part for part in (kind, place.about) if part) or "agent")
-    if place.tools:
+    if place.tools and not brief:
         yield from _wrapped(f"tools: {', '.join(place.tools)}")
     for way in place.ways:
         if len(way.receivers) > MANY:
@@ -118,7 +142,8 @@ def _lines(place: Place) -> Iterator[str]:
 
 
 def _label(receiver: str, ways: Sequence[Way]) -> Iterator[str]:
-    yield _short(f"to {receiver}")
+    if receiver:
+        yield _short(f"to {receiver}")
     for way in ways:
         for detail in way.details:
             yield from _wrapped(detail)

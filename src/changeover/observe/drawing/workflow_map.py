@@ -17,6 +17,10 @@ WIDTH, HEIGHT = 184.0, 62.0
 """The size of the box of a step, in pixels: room for its name, its member and its state."""
 
 
+PHRASES = {"input": "input:", "each of": "for each of", "retries": "retries:", "time": "at most", "undo": "undone by"}
+"""The first words of a detail beside the drawing, where no column holds them."""
+
+
 class PlacedStep(Struct, frozen=True):
     """A step and its box."""
 
@@ -62,7 +66,7 @@ def workflow_map(plan: Plan) -> WorkflowMap:
                 step.id,
                 step.name or step.id,
                 member_words(step.member),
-                tuple(f"{what} {words}" for what, words in details(step)),
+                tuple(f"{PHRASES.get(what, what)} {words}" for what, words in details(step)),
                 _turned(layout.boxes[step.id]),
                 bool(step.for_each),
             )

@@ -49,7 +49,7 @@ placed = lru_cache(maxsize=4)(team_map)
 def drawn(what: Plan | Course, format: Format) -> Response:
     """A team or a conversation, drawn."""
     if format == "json":
-        return Json(what if isinstance(what, Course) else placed(what))
+        return Json(what if isinstance(what, Course) else placed(what, brief=True))
     return Response(drawing(what, format), media_type=MEDIA[format])
 
 

@@ -3,7 +3,7 @@ export const STATUSES = { running: "Running", waiting: "Waiting", pending: "In t
 const pad = (number) => String(number).padStart(2, "0");
 
 export function took(seconds) {
-  if (seconds < 0.0005) return "0 ms";
+  if (seconds < 0.0005) return seconds > 0 ? "<1 ms" : "0 ms";
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 60) return `${seconds.toFixed(1)} s`;
   return seconds < 3600
@@ -40,6 +40,10 @@ export function ago(at, now) {
 
 export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 export const value = (given) => (typeof given === "string" ? given : JSON.stringify(given));
+// For reading only: a list of texts without quotes.
+export const listed = (given) => (Array.isArray(given) && given.every((each) => typeof each === "string") ? given.join(", ") : value(given));
+// A message of the server as a sentence.
+export const sentence = (text) => text.replace(/^./u, (first) => first.toUpperCase()).replace(/[^.!?…]$/u, "$&.");
 export const cut = (text, most) => (text.length > most ? `${text.slice(0, most)}…` : text);
 export const bytes = (count) => (count < 1024 ? `${count} B` : count < 1048576 ? `${Math.round(count / 1024)} KB` : `${(count / 1048576).toFixed(1)} MB`);
 export const count = (given) => Math.round(given).toLocaleString("en");

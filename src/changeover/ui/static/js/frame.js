@@ -1,6 +1,7 @@
 // What every page does: theme, shortcuts, the count of requests, who is signed in, and whether the server answers.
 import { call, get, may, me } from "./api.js";
 import { byId, h, icon, root } from "./dom.js";
+import { sentence } from "./format.js";
 import { live } from "./live.js";
 import { team } from "./team.js";
 
@@ -93,7 +94,7 @@ export function complain(problem) {
 // Say in the place of what a page shows that it cannot be read.
 export function broken(box, problem, title = "The server cannot be asked", again = () => location.reload()) {
   for (const each of document.querySelectorAll("[aria-busy]")) each.removeAttribute("aria-busy");
-  box.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, title), h("p", {}, problem.message), h("button", { class: "btn", type: "button", onclick: again }, "Try again")));
+  box.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, title), h("p", {}, sentence(problem.message)), h("button", { class: "btn", type: "button", onclick: again }, "Try again")));
 }
 
 // Set up the frame; resolves to the signed-in user and the members of the team: { who, agents }.

@@ -39,7 +39,7 @@ function runLine(each, time) {
   const who = [each.agent && nameOf(each.agent), each.receiver && nameOf(each.receiver)].filter(Boolean).join(" → ");
   return h("li", {}, h("a", { href: `${root}/runs/${inPath(each.root)}` },
     h("b", {}, h("bdi", {}, each.title || each.root)), h("time", { class: "meta", title: day(each.at) }, ago(each.at, now())),
-    h("span", { class: "meta" }, [time, who, each.words].filter(Boolean).join(" · "))));
+    h("span", { class: "meta" }, [time, who, each.words?.replace(/^[A-Z]+(?=:|$)/, (state) => state.toLowerCase())].filter(Boolean).join(" · "))));
 }
 
 // Ask a person before something is changed. `act(values)` sends it; its error stays in the dialog.

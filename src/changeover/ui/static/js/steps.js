@@ -2,7 +2,7 @@
 import { course } from "./agents/map.js";
 import { now } from "./api.js";
 import { h, icon, root, s } from "./dom.js";
-import { count, cut, day, left, plural, took, value } from "./format.js";
+import { count, cut, day, left, plural, sentence, took, value } from "./format.js";
 import { scrolling } from "./panel.js";
 import { avatar, hueOf, nameOf } from "./team.js";
 
@@ -104,7 +104,7 @@ export function showSteps(box, run, retry) {
   const focused = document.activeElement?.closest("[data-step]")?.dataset.step;
   const title = h("a", { href: `${root}/workflows/${encodeURIComponent(run.workflow)}` }, h("bdi", {}, run.name));
   box.replaceChildren(h("section", { class: "panel flowcard", "aria-label": "Workflow" }, h("header", {}, h("h2", {}, "Workflow ", title), run.status === "rolling back" && h("span", { class: "pill warn" }, "undoes what was done")),
-    run.error && h("p", { class: "in-panel fault" }, h("bdi", {}, run.error)), graph(run.map, run), table(run, isOver(run) && retry)));
+    run.error && h("p", { class: "in-panel fault" }, h("bdi", {}, sentence(run.error))), graph(run.map, run), table(run, isOver(run) && retry)));
   [box.dataset.standing, box.hidden] = [standing, false];
   reveal(box.querySelector(".flowbox"), run);
   if (focused) box.querySelector(`[data-step="${CSS.escape(focused)}"] button`)?.focus();

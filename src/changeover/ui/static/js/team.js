@@ -4,7 +4,10 @@ import { h } from "./dom.js";
 
 let [asked, known] = [null, []];
 // The members of the team, in its order: {id, name, description, start}. Empty if the role may not know them.
-export const team = () => (asked ??= get("/agents").then((said) => (known = (said.items ?? said).filter((each) => !each.removed).map(member))).catch((problem) => (problem.status === 403 ? [] : Promise.reject(problem))));
+export const team = () => (asked ??= Promise.all([get("/agents"), get("/workflows").catch(() => ({ items: [] }))]).then(([agents, flows]) => {
+  for (const { id, name } of flows.items) further.set(id, name);
+  return (known = agents.items.filter((each) => !each.removed).map(member));
+}).catch((problem) => (problem.status === 403 ? [] : Promise.reject(problem))));
 const member = ({ id, profile, start, kind }) => ({ id, start, kind, name: profile.name ?? "", description: profile.description ?? "" });
 
 const further = new Map();

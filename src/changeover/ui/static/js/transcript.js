@@ -1,5 +1,6 @@
 // A conversation as people read it: a fold of its events. Delegates' transcripts nest in their branch.
 import { callOf, tokensOf } from "./events.js";
+import { nameOf } from "./team.js";
 
 class Script {
   constructor(id, branch) {
@@ -56,7 +57,7 @@ const SHOW = {
     });
   },
   function_returned: (t, e, d) => d.text && t.add("say", e, { agent: d.agent, text: d.text, by: d.by }),
-  model_failed: (t, e, d) => d.retry_at !== undefined && t.add("note", e, { tone: "warn", text: `The model of ${d.agent} gave no reply and is asked again: ${d.reason}` }),
+  model_failed: (t, e, d) => d.retry_at !== undefined && t.add("note", e, { tone: "warn", text: `The model of ${nameOf(d.agent)} gave no reply and is asked again: ${d.reason}` }),
   tool_started: (t, e, d) => t.touch(t.calls.get(d.call), { began: e.at }),
   tool_finished(t, e, d) {
     const item = t.calls.get(d.call);
@@ -163,10 +164,10 @@ function withdraw(t, call, event) {
 
 const FAULTS = {
   limit: (f) => `a limit was reached: ${f.limit} ${f.figure}`,
-  receiver: (f) => `${f.sender} named a receiver that does not exist: ${f.receiver}`,
-  agent: (f) => `${f.agent} is no longer in the team`,
+  receiver: (f) => `${nameOf(f.sender)} named a receiver that does not exist: ${f.receiver}`,
+  agent: (f) => `${nameOf(f.agent)} is no longer in the team`,
 };
-const faultWords = (fault) => FAULTS[fault.type]?.(fault) ?? `${fault.agent ? `${fault.agent}: ` : ""}${fault.reason ?? "it cannot go on"}`;
+const faultWords = (fault) => FAULTS[fault.type]?.(fault) ?? `${fault.agent ? `${nameOf(fault.agent)}: ` : ""}${fault.reason ?? "it cannot go on"}`;
 
 // The transcript of a tree, event by event.
 export class Transcript {

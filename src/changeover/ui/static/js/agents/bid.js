@@ -4,8 +4,8 @@ import { h } from "../dom.js";
 import { avatar, hueOf, named } from "../team.js";
 
 export function bid(agents) {
-  const task = h("textarea", { class: "in", id: "task", rows: "3", placeholder: "Send the customer of order 1042 their money back" });
-  const needs = h("select", { class: "in", "aria-label": "Capability that it needs" }, h("option", { value: "" }, "Needs no certain capability"));
+  const task = h("textarea", { class: "in", id: "task", rows: "2", placeholder: "Send the customer of order 1042 their money back" });
+  const needs = h("select", { class: "in", "aria-label": "Capability that it needs" }, h("option", { value: "" }, "Any capability"));
   const time = h("span", { class: "meta", role: "status" });
   const found = h("ol", { class: "ranks" }, h("li", { class: "quiet" }, "The agents that fit appear here, the best first."));
   get("/router/capabilities").then(({ items }) => needs.append(...items.map(({ name }) => h("option", { value: name }, `Needs ${name}`))), () => {});
@@ -21,7 +21,7 @@ export function bid(agents) {
     }
   };
   return [
-    h("form", { onsubmit: ask }, h("h2", {}, "Try a task"), h("label", { class: "meta", for: "task" }, "Ask the router who should do it. Nothing is run or recorded."), task, needs, h("div", { class: "row" }, h("button", { class: "btn primary" }, "Rank agents"), time)),
+    h("form", { onsubmit: ask }, h("h2", {}, "Try a task"), h("label", { class: "meta", for: "task" }, "Ask the router who should do it. Nothing is run or recorded."), task, h("div", { class: "row" }, needs, h("button", { class: "btn primary" }, "Rank agents")), time),
     found];
 }
 

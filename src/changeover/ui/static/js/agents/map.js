@@ -42,14 +42,14 @@ function box({ place, box: at, lines, reachable }, byRule) {
 
 function arrow(each) {
   const { x, y } = each.label;
-  const words = each.lines.slice(1);
   return s("g", { class: `way ${each.delegate ? "returns" : ""}`, "data-from": each.sender, "data-to": each.receiver },
-    s("path", { class: "line", d: course(each.points) }), head(each.points),
-    words.map((line, index) => s("text", { class: line === "after approval" ? "asks" : index ? "when" : "tool", x, y: y + LINE * (index + 1) + 13 - LINE / 2 }, line)));
+    s("path", { class: "line", d: course(each.points) }), head(each.points), each.both && head(each.points.toReversed()),
+    each.lines.map((line, index) => s("text", { class: line === "after approval" ? "asks" : index ? "when" : "tool", x, y: y + LINE * index + 13 }, line)));
 }
 
 export class TeamMap {
   #drag = null;
+  moved = false; // a person has chosen what is seen
 
   constructor(map, rules) {
     this.map = map;
@@ -64,7 +64,7 @@ export class TeamMap {
     this.svg.addEventListener("keydown", (event) => this.#key(event));
     for (const on of ["pointerover", "focusin"]) this.svg.addEventListener(on, (event) => this.light(event.target.closest("[data-id]")?.dataset.id));
     this.svg.addEventListener("pointerleave", () => this.light());
-    new ResizeObserver(() => (this.scale ? this.#view() : this.begin())).observe(this.element);
+    new ResizeObserver(() => (this.moved ? this.#view() : this.begin())).observe(this.element);
   }
 
   get size() { return [this.element.clientWidth || 1, this.element.clientHeight || 1]; }
@@ -83,6 +83,7 @@ export class TeamMap {
   }
 
   whole() {
+    this.moved = true;
     const [width, height] = this.size;
     this.scale = Math.max(LEAST, Math.min(1.15, width / this.map.width, height / this.map.height));
     this.x = (this.map.width - width / this.scale) / 2;
@@ -91,6 +92,7 @@ export class TeamMap {
   }
 
   zoom(by, event) {
+    this.moved = true;
     const [width, height] = this.size;
     const edges = this.svg.getBoundingClientRect();
     const [px, py] = event ? [event.clientX - edges.left, event.clientY - edges.top] : [width / 2, height / 2];
@@ -104,6 +106,7 @@ export class TeamMap {
   show(id) {
     const found = this.map.members.find((each) => each.place.id === id)?.box;
     if (!found) return;
+    this.moved = true;
     const [width, height] = this.size;
     this.scale = Math.max(this.scale, 0.72);
     Object.assign(this, { x: found.x + found.width / 2 - width / this.scale / 2, y: found.y + found.height / 2 - height / this.scale / 2 });
@@ -128,6 +131,7 @@ export class TeamMap {
     if (event.button !== 0 || event.target.closest("a")) return;
     this.svg.setPointerCapture(event.pointerId);
     this.#drag = [event.clientX, event.clientY];
+    this.moved = true;
   }
 
   #move(event) {
@@ -145,6 +149,7 @@ export class TeamMap {
     else if (event.key === "0") return this.whole();
     else return;
     event.preventDefault();
+    this.moved = true;
     this.#view();
   }
 }

@@ -11,7 +11,7 @@ function marked(before, after) {
 }
 
 const origin = (handoff) => {
-  if (!handoff) return "With no handoff: none came to it yet.";
+  if (!handoff) return "Without a handoff: it has got none yet.";
   const conversation = handoff.slice(0, handoff.lastIndexOf(":"));
   return ["With the package of its last handoff, in ", h("a", { class: "link", href: `${root}/chat/${inPath(conversation)}` }, conversation), "."];
 };
@@ -32,9 +32,9 @@ export function showPrompt(prompt, saved, why = "") {
   seen.replaceChildren(
     h("h2", { class: "row" }, "Prompt as sent", h("span", { class: "grow" }), h("span", { class: "mono dim" }, `${prompt.tokens} tokens`)),
     h("p", { class: "meta why", role: "status" }, why), h("p", { class: "meta" }, origin(prompt.handoff)),
-    part("instructions", h("pre", { tabindex: "0" }, marked(saved?.instructions, prompt.instructions))),
-    ...(prompt.messages.length ? [part(`messages${prompt.left_out ? `, the last ${prompt.messages.length}` : ""}`, h("ol", { class: "spoken" }, prompt.messages.map(({ role, text }) => h("li", {}, h("b", {}, role), h("span", { dir: "auto" }, text)))))] : []),
-    part(`tools (${prompt.tools.length})`, ...(prompt.tools.length ? prompt.tools.map(tool) : [h("p", { class: "meta" }, "none")])),
-    ...(Object.keys(prompt.settings).length ? [part("settings", h("pre", {}, JSON.stringify(prompt.settings)))] : []));
+    part("Instructions", h("pre", { tabindex: "0" }, marked(saved?.instructions, prompt.instructions))),
+    ...(prompt.messages.length ? [part(`Messages${prompt.left_out ? `, the last ${prompt.messages.length}` : ""}`, h("ol", { class: "spoken" }, prompt.messages.map(({ role, text }) => h("li", {}, h("b", {}, role), h("span", { dir: "auto" }, text)))))] : []),
+    part(`Tools (${prompt.tools.length})`, ...(prompt.tools.length ? prompt.tools.map(tool) : [h("p", { class: "meta" }, "none")])),
+    ...(Object.keys(prompt.settings).length ? [part("Settings", h("pre", {}, JSON.stringify(prompt.settings)))] : []));
   return undefined;
 }

@@ -41,7 +41,10 @@ export class Field {
 
   write(value) { this.control.value = text(value); }
 
-  lock(locked) { for (const each of [this.control, ...this.control.querySelectorAll("input, select, textarea, button")]) each.disabled = locked; }
+  lock(locked) {
+    for (const each of [this.control, ...this.control.querySelectorAll("input, select, textarea")]) each.disabled = locked;
+    for (const each of this.control.querySelectorAll("button")) each.hidden = locked;
+  }
 
   // What is wrong below this key; only after a person touched it, or wanted to save.
   complain(faults, strict) {

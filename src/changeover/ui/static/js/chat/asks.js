@@ -1,6 +1,6 @@
 // A request to a person within the chat: the sentence, the arguments and the decision; afterwards who decided.
 import { h, icon } from "../dom.js";
-import { clock, value } from "../format.js";
+import { clock, listed, value } from "../format.js";
 import { mayDecide, RequestForm, summaryOf, verdictWords } from "../request.js";
 import { hueOf, named } from "../team.js";
 
@@ -13,7 +13,7 @@ export function requestCard(item, record, { who, agents }) {
 
 function open(item, record, title, allowed, agents) {
   const form = new RequestForm(record, { agents, allowed, compact: true });
-  const waits = h("p", { class: "meta" }, named(item.agent), " waits", record.expires_at && [" for ", h("span", { "data-until": record.expires_at })]);
+  const waits = h("p", { class: "meta" }, named(item.agent), " waits for your decision", record.expires_at && [" for ", h("span", { "data-until": record.expires_at })]);
   return h("div", { role: "group", class: `ask ${hueOf(item.agent)}`, "aria-label": "Request to a person" }, title,
     item.rule && h("p", { class: "meta" }, `The rule ${item.rule} asks for a person.`),
     item.receiver && item.message && h("p", { class: "soft", dir: "auto" }, item.message), form.element, waits);
@@ -26,7 +26,7 @@ function decided(item, title) {
 }
 
 function pairs(given, before) {
-  const old = (name) => before[name] !== undefined && value(before[name]) !== value(given[name]) && h("s", {}, value(before[name]));
-  const rows = Object.keys(given).map((name) => [h("dt", {}, h("bdi", {}, name)), h("dd", {}, old(name), h("bdi", {}, value(given[name])))]);
+  const old = (name) => before[name] !== undefined && value(before[name]) !== value(given[name]) && h("s", {}, listed(before[name]));
+  const rows = Object.keys(given).map((name) => [h("dt", {}, h("bdi", {}, name)), h("dd", {}, old(name), h("bdi", {}, listed(given[name])))]);
   return rows.length > 0 && h("dl", { class: "pairs" }, rows);
 }

@@ -68,7 +68,7 @@ function handoff(item) {
     h("span", { class: "go" }, icon(bad ? "x" : item.state === "offered" ? "hourglass" : "arrow-right-left", "small")),
     h("b", {}, words, " ", named(item.receiver), item.undone && " (rolled back)"),
     h("span", { class: "why", dir: "auto" }, cut((bad || item.state === "conditional" ? item.text : item.why) || "", 200)),
-    h("span", { class: "meta" }, item.state === "offered" && item.queued ? "waits for a worker" : names.length ? plural(names.length, "variable") : "no variables"),
+    h("span", { class: "meta" }, item.state === "offered" && item.queued ? "waits for a worker" : names.length > 0 && plural(names.length, "variable")),
     icon("chevron-right", "small turn"));
   const facts = [["from", nameOf(item.sender)], ["by", item.tool || "a rule or code"], ["strategy", `${strategy} · ${tokens}`]];
   if (item.attempt > 1) facts.push(["attempt", item.attempt]);

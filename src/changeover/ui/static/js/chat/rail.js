@@ -13,8 +13,11 @@ function workOf(tree) {
   return working;
 }
 
+// The standing of the agent that has the conversation: it works, waits for a person, or answers the next message.
+const standing = (status) => (status === "waiting" ? "waiting" : BUSY.includes(status) ? "active" : "next");
+
 function member({ id, description }, active, count) {
-  const word = active ? "active" : count > 1 ? `working, ${count}` : count ? "working" : "";
+  const word = active || (count > 1 ? `working, ${count}` : count ? "working" : "");
   return h("li", { class: `${hueOf(id)} ${active ? "on" : ""}` }, avatar(id), h("span", { class: "n" }, named(id)), word && h("span", { class: "st" }, h("i", { class: "dot" }), word), description && h("span", { class: "r" }, description));
 }
 
@@ -24,11 +27,11 @@ const row = ({ name, value: given, change, was, agent }) =>
 export function showRail(agents, tree) {
   const first = tree.values().next().value;
   const working = workOf(tree);
-  const shown = JSON.stringify([first?.agent, [...working], first?.variables, agents.length]);
+  const shown = JSON.stringify([first?.agent, first?.status, [...working], first?.variables, agents.length]);
   const [team, context] = [byId("team"), byId("context")];
   if (team.dataset.shown === shown) return;
   team.dataset.shown = shown;
-  team.replaceChildren(...agents.map((each) => member(each, each.id === first?.agent, working.get(each.id) ?? 0)));
+  team.replaceChildren(...agents.map((each) => member(each, each.id === first?.agent && standing(first.status), working.get(each.id) ?? 0)));
   byId("run").hidden = !first;
   if (first) byId("run").href = `${root}/runs/${inPath(first.id)}`;
   const rows = first ? contextOf(first) : [];

@@ -10,6 +10,7 @@ import { avatar, named, nameOf } from "../team.js";
 
 const view = () => (new URLSearchParams(location.search).get("show") === "list" ? "list" : "map");
 const KINDS = { function: "Function", person: "Person", other: "Not in this team" };
+const counted = ({ length }, one) => h("td", { class: length ? "" : "none" }, length ? plural(length, one) : "–");
 const link = (id) => `${root}/agents/${inPath(id)}`;
 
 class Agents {
@@ -63,7 +64,7 @@ class Agents {
   }
 
   table() {
-    const cells = (each) => [h("td", {}, h("a", { class: "row", href: link(each.id) }, avatar(each.id, "small"), h("b", {}, named(each.id)))), h("td", { class: "about" }, each.profile.description || each.profile.specialization || ""), h("td", {}, each.model ? h("span", { class: "mono" }, each.model) : KINDS[each.kind] ?? h("span", { class: "dim" }, "the team's")), h("td", {}, each.tools.length ? plural(each.tools.length, "tool") : "–"), h("td", {}, each.receivers.length ? plural(each.receivers.length, "receiver") : "–"), h("td", {}, each.version ? `store, v${each.version}` : "code"), h("td", {}, this.#switch(each))];
+    const cells = (each) => [h("td", {}, h("a", { class: "row", href: link(each.id) }, avatar(each.id, "small"), h("b", {}, named(each.id)))), h("td", { class: "about" }, each.profile.description || each.profile.specialization || ""), h("td", {}, each.model ? h("span", { class: "mono" }, each.model) : KINDS[each.kind] ?? h("span", { class: "dim" }, "team's model")), counted(each.tools, "tool"), counted(each.receivers, "receiver"), h("td", {}, each.version ? `store, v${each.version}` : "code"), h("td", {}, this.#switch(each))];
     return h("div", { class: "scroller", tabindex: "0", role: "group", "aria-label": "List of agents" }, h("table", { class: "grid" }, h("thead", {}, h("tr", {}, ["Agent", "For", "Model", "Tools", "Hands to", "Declared in", "State"].map((each) => h("th", { scope: "col" }, each)))), h("tbody", {}, this.found.map((each) => h("tr", {}, cells(each))))));
   }
 

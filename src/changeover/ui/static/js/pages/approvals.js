@@ -2,7 +2,7 @@
 import { get, inPath, now } from "../api.js";
 import { byId, h, icon, keyed, root } from "../dom.js";
 import { broken, complain, frame, lookForRequests, onRequests, shortcut } from "../frame.js";
-import { ago, cut, day, left } from "../format.js";
+import { ago, cut, day, left, sentence } from "../format.js";
 import { consequences, decide, mayDecide, RequestForm, summaryOf } from "../request.js";
 import { avatar, hueOf, named, nameOf } from "../team.js";
 import { transcriptOf } from "../transcript.js";
@@ -154,7 +154,7 @@ class Inbox {
   }
 
   #fault(problem) {
-    byId("decide").replaceChildren(h("div", { class: "nothing" }, h("h2", {}, problem.status === 404 ? "There is no such request" : "The request cannot be read"), h("p", {}, problem.message), h("a", { class: "btn", href: address(""), "data-inbox": "1" }, "Back to the list")));
+    byId("decide").replaceChildren(h("div", { class: "nothing" }, h("h2", {}, problem.status === 404 ? "There is no such request" : "The request cannot be read"), h("p", {}, sentence(problem.message)), h("a", { class: "btn", href: address(""), "data-inbox": "1" }, "Back to the list")));
   }
 
   #draw(item) {
@@ -195,7 +195,7 @@ class Inbox {
   #about(item, over) {
     const section = (title, ...body) => h("section", {}, h("h3", {}, title), ...body);
     const end = item.expires_at && !over && section("Expires", h("p", { class: "big", "data-until": item.expires_at }), h("progress", { max: item.expires_at - item.requested_at, "data-end": item.expires_at, "aria-label": "Time left" }), h("p", { class: "meta" }, `At ${day(item.expires_at)} it is ${item.on_expiry === "approve" ? "approved" : "rejected"} by itself and ${nameOf(item.agent)} is told.`));
-    const who = section("Who may decide", h("p", { class: "meta soft" }, item.roles?.length ? `Approvers with the role ${item.roles.join(" or ")}` : "Every approver and admin", over ? "" : mayDecide(this.who, item) ? "; you may." : "; you may not."));
+    const who = section("Who may decide", h("p", { class: "meta soft" }, item.roles?.length ? `Approvers with the role ${item.roles.join(" or ")}` : "Every approver and admin", over ? "" : mayDecide(this.who, item) ? ", you included." : "; you may not."));
     const why = section("Why a person", h("p", { class: "meta soft" }, reasons(item)));
     const lock = !over && h("div", { class: "notice" }, icon("lock"), h("span", {}, `Your decision holds only for what you see here. If ${nameOf(item.agent)} changes it, you are asked again.`));
     return [end, who, why, lock];

@@ -2,7 +2,7 @@
 import { get, inPath, may, now, post, query } from "../api.js";
 import { deliveries, sign, state } from "../deliveries.js";
 import { byId, h, icon, root } from "../dom.js";
-import { ago, cut, day, moment, plural, value } from "../format.js";
+import { ago, cut, day, moment, plural, sentence, value } from "../format.js";
 import { broken, complain, frame } from "../frame.js";
 import { live } from "../live.js";
 import { ask, field, keepFresh, panel } from "../panel.js";
@@ -80,7 +80,7 @@ class Bus {
   }
 
   #letters(letters) {
-    const line = (each) => h("li", {}, h("span", { class: "mono" }, h("bdi", {}, each.type)), h("a", { href: at(each.event), "data-here": true }, each.subject ? [h("bdi", {}, each.subject), " to "] : "to ", h("b", {}, h("bdi", {}, each.subscriber))), h("span", { class: "bad why" }, cut(each.error, 200)), h("time", { class: "meta", title: day(each.updated_at) }, ago(each.updated_at, now())), this.#again(each.event, each.subscriber));
+    const line = (each) => h("li", {}, h("span", { class: "mono" }, h("bdi", {}, each.type)), h("a", { href: at(each.event), "data-here": true }, each.subject ? [h("bdi", {}, each.subject), " to "] : "to ", h("b", {}, h("bdi", {}, each.subscriber))), h("span", { class: "bad why" }, cut(each.error, 200)), h("time", { class: "meta", title: day(each.updated_at) }, `${plural(each.attempts, "attempt")}, `, ago(each.updated_at, now())), this.#again(each.event, each.subscriber));
     return h("section", { class: "panel letters", "aria-label": "Dead letters" }, h("header", {}, icon("triangle-alert"), h("h2", {}, "Dead letters"), h("span", { class: "meta" }, "tried as often as allowed, then put here")), h("ul", {}, letters.map(line)));
   }
 
@@ -148,21 +148,21 @@ const dated = (given) => (typeof given === "string" && /^\d{4}-\d\d-\d\dT\d\d:\d
 
 function about(event) {
   if (event.subject) return event.subject;
-  const pairs = event.data && typeof event.data === "object" && !Array.isArray(event.data) ? Object.entries(event.data).map(([name, each]) => `${name} ${dated(each)}`) : event.data === null ? [] : [value(event.data)];
+  const pairs = event.data && typeof event.data === "object" && !Array.isArray(event.data) ? Object.entries(event.data).filter(([, each]) => each !== false && each !== null).map(([name, each]) => (each === true ? name : `${name} ${dated(each)}`)) : event.data === null ? [] : [value(event.data)];
   return cut(pairs.join(", "), 120);
 }
 
 // A subscription without a name is called after its types and its target; the types stand below.
-const calledBy = ({ id, types, kind, to }) => (!id.startsWith(`${types} to `) ? id : kind === "agent" ? nameOf(to) : id.slice(types.length + 4));
+const calledBy = ({ id, types, kind, to }) => (!id.startsWith(`${types} to `) ? id : kind === "agent" ? nameOf(to) : sentence(id.slice(types.length + 4)).slice(0, -1));
 
 function subscriber(each) {
   const stands = each.dead ? ["bad", plural(each.dead, "dead letter")] : each.waiting ? ["warn", `${each.waiting} behind`] : ["good", "up to date"];
   return h("li", {}, h("span", { class: `row ${hueOf(each.to)}` }, sign(each.kind, each.to), h("bdi", { title: each.id }, calledBy(each))), h("span", { class: `pill ${stands[0]}` }, stands[1]), h("code", {}, each.types),
-    h("span", { class: "meta" }, { agent: "starts a handoff to ", specialist: "the router finds a specialist in ", workflow: "starts the workflow ", webhook: "sends a CloudEvent to ", event: "publishes ", function: "calls " }[each.kind], named(each.to), each.priority !== "normal" && `, ${each.priority}`, each.where && [", where ", h("code", {}, each.where)], each.oldest_at && `; the oldest waits since ${day(each.oldest_at)}`));
+    h("span", { class: "meta" }, { agent: "starts a handoff to ", specialist: "the router finds a specialist in ", workflow: "starts the workflow ", webhook: "sends a CloudEvent to ", event: "publishes ", function: "calls " }[each.kind], named(each.to), each.priority !== "normal" && `, ${each.priority}`, `, in ${plural(each.tries, "attempt")} at most`, each.where && [", where ", h("code", {}, each.where)], each.oldest_at && `; the oldest waits since ${day(each.oldest_at)}`));
 }
 
 const how = (signed) =>
-  h("div", { class: "start-one" }, h("h3", {}, "Publish from anywhere"), h("p", {}, signed ? "CloudEvents, with a token or signed:" : "CloudEvents, with a token:"), h("pre", { tabindex: 0, role: "group", "aria-label": "How to publish" }, h("code", {}, `POST ${root}/api/v1/bus\ncontent-type: application/cloudevents+json\n\n{"specversion": "1.0", "id": "17",\n "source": "/monitors/3",\n "type": "security.alert",\n "data": {"severity": 9}}`)));
+  h("div", { class: "start-one" }, h("h3", {}, "Publish from anywhere"), h("p", {}, signed ? "CloudEvents, with a token or signed:" : "CloudEvents, with a token:"), h("pre", { tabindex: 0, role: "group", "aria-label": "How to publish" }, h("code", {}, `POST ${root}/api/v1/bus\ncontent-type: application/cloudevents+json\n\n{"specversion": "1.0",\n "id": "17",\n "source": "/monitors/3",\n "type": "security.alert",\n "data": {"severity": 9}}`)));
 
 const nothing = () =>
   h("div", { class: "nothing" }, h("h2", {}, "Events appear here"), h("p", {}, "Something happens elsewhere: an alert, a payment, a file. A program publishes it as an event, and each subscription of the team decides what starts."),

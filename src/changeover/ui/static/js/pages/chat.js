@@ -3,7 +3,7 @@ import { get, inPath, may, now, post } from "../api.js";
 import { byId, h, icon, keyed, root } from "../dom.js";
 import { apply, BUSY } from "../events.js";
 import { broken, complain, frame, lookForRequests, onRequests, requests, shortcut } from "../frame.js";
-import { took } from "../format.js";
+import { sentence, took } from "../format.js";
 import { live } from "../live.js";
 import { markdown } from "../markdown.js";
 import { avatar, hueOf, named } from "../team.js";
@@ -50,7 +50,7 @@ class Chat {
       live.subscribe(id, this.seq, (said) => this.hear(said));
       this.render();
     } catch (problem) {
-      this.log.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, problem.status === 404 ? "There is no such conversation" : "The conversation cannot be read"), h("p", {}, problem.message), h("a", { class: "btn", href: `${root}/chat` }, "Begin a new one")));
+      this.log.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, problem.status === 404 ? "There is no such conversation" : "The conversation cannot be read"), h("p", {}, problem.status === 404 ? `No conversation has the id ${id}, or it belongs to another user.` : sentence(problem.message)), h("a", { class: "btn", href: `${root}/chat` }, "Begin a new conversation")));
     }
     this.log.removeAttribute("aria-busy");
   }

@@ -136,13 +136,13 @@ class Dashboard {
   }
 
   #agents({ agents }) {
-    const rows = Object.entries(agents).map(([id, each]) => [h("span", { class: "row" }, named(id)), ...this.#outcome(each, `to ${nameOf(id)}`, { receiver: id }), maybe(each.work_time.p50, ms), this.#time(each.work_time.p95, id, "work_time"),
+    const rows = Object.entries(agents).filter(([, each]) => each.count || each.refused || each.breaker_openings).map(([id, each]) => [h("span", { class: "row" }, named(id)), ...this.#outcome(each, `to ${nameOf(id)}`, { receiver: id }), maybe(each.work_time.p50, ms), this.#time(each.work_time.p95, id, "work_time"),
       this.#figure(each.refused, `Handoffs of ${nameOf(id)} that were refused`, { figure: "refused", name: id }), String(each.breaker_openings)]);
-    return this.#table("Agents", rows, ["Receiver", ...OUTCOME, "Work p50", "Work p95", "Refused", "Breaker"], "Agents appear here when they get handoffs.");
+    return this.#table("Agents", rows, ["Receiver", ...OUTCOME, "Work p50", "Work p95", "Refused", "Breaker opened"], "Agents appear here when they get handoffs.");
   }
 
   #pairs({ pairs }) {
-    const rows = pairs.map((each) => [h("span", {}, named(each.sender), " → ", named(each.receiver)), ...this.#outcome(each, `from ${nameOf(each.sender)} to ${nameOf(each.receiver)}`, { sender: each.sender, receiver: each.receiver }), percent(each.tokens_before ? each.tokens_after / each.tokens_before : null, 0)]);
+    const rows = pairs.map((each) => [h("span", {}, SENDERS[nameOf(each.sender)] ?? named(each.sender), " → ", named(each.receiver)), ...this.#outcome(each, `from ${nameOf(each.sender)} to ${nameOf(each.receiver)}`, { sender: each.sender, receiver: each.receiver }), percent(each.tokens_before ? each.tokens_after / each.tokens_before : null, 0)]);
     return this.#table("Pairs", rows, ["From → to", ...OUTCOME, "Context kept"], "Pairs appear here when one agent hands to another.");
   }
 
@@ -176,6 +176,7 @@ class Dashboard {
   }
 }
 
+const SENDERS = { bus: "An event", code: "Code" }; // what hands over without being a member
 const OUTCOME = ["Success", "Offered", "Done", "Failed", "Rejected", "Timed out", "Open", "Latency p50", "Latency p95"];
 
 // The beginnings of periods: times of a day, or dates.

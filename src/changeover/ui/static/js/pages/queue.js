@@ -76,7 +76,7 @@ class Queue {
     const since = h("span", {}, `Stuck for ${took(now() - ticket.at)}`);
     return h("section", { class: "stuck", "aria-label": `Stuck: ${ticket.id}` },
       h("div", { class: "head" }, icon("triangle-alert"), since, h("span", { class: "mono dim" }, ticket.id)),
-      h("h2", {}, this.#link(ticket)), h("p", {}, h("b", {}, "Why: "), ticket.why, ticket.sender && ticket.sender !== "code" ? [" ", named(ticket.sender), " waits for it."] : null, others.length > 0 && ` ${plural(others.length, "more ticket is", "more tickets are")} stuck for the same reason.`), this.#acts(ticket, true));
+      h("h2", {}, this.#link(ticket)), h("p", {}, h("b", {}, "Why: "), ticket.why.replace(` ${ticket.agent}`, () => ` ${nameOf(ticket.agent)}`), ticket.sender && ticket.sender !== "code" ? [" ", named(ticket.sender), " waits for it."] : null, others.length > 0 && ` ${plural(others.length, "more ticket is", "more tickets are")} stuck for the same reason.`), this.#acts(ticket, true));
   }
 
   #link(ticket) {
@@ -85,16 +85,16 @@ class Queue {
 
   #acts(ticket, wide = false) {
     if (!this.operates) return null;
-    const button = (words, act, more = "") => h("button", { class: `btn ${wide ? "" : "small"} ${more}`, type: "button", "aria-label": `${words}: ${cut(ticket.task || ticket.id, 60)}`, onclick: act }, wide ? words : words.split(" ")[0]);
+    const button = (words, act, more = "", brief = words) => h("button", { class: `btn ${wide ? "" : "small"} ${more}`, type: "button", "aria-label": `${words}: ${cut(ticket.task || ticket.id, 60)}`, onclick: act }, wide ? words : brief);
     const path = `/tickets/${inPath(ticket.id)}`;
     const reload = () => this.load();
     const others = this.agents.filter(({ id, kind }) => id !== ticket.agent && kind !== "function");
     const pick = () => h("select", { class: "in", name: "receiver", required: true }, others.map(({ id }) => h("option", { value: id }, nameOf(id))));
     const why = () => h("input", { class: "in", name: "reason", maxlength: 500 });
-    const give = () => ask({ title: "Give it to another agent", words: `${nameOf(ticket.agent)} loses the ticket, and the other agent is offered it next.`, fields: [field("Agent", pick()), field("Why (optional)", why())], button: "Give it", act: ({ receiver, reason }) => post(`${path}/hand-on`, { receiver, reason }).then(reload) });
+    const give = () => ask({ title: "Give it to another agent", words: `${nameOf(ticket.agent)} loses the ticket, and the other agent is offered it next.`, fields: [field("Agent", pick()), field("Why (optional)", why())], button: "Give it to this agent", act: ({ receiver, reason }) => post(`${path}/hand-on`, { receiver, reason }).then(reload) });
     const retry = () => ask({ title: "Let another worker try it?", words: ticket.worker ? `${ticket.worker} loses its claim, and any worker of ${nameOf(ticket.agent)} can take the ticket now.` : `Any worker of ${nameOf(ticket.agent)} can take it now, and its failed claims are forgotten.`, button: "Retry", act: () => call("POST", `${path}/retry`).then(reload) });
     const cancel = () => ask({ title: "Cancel this ticket?", words: "The work ends here; its sender is told.", fields: [field("Why (optional)", why())], button: "Cancel the ticket", danger: true, act: ({ reason }) => post(`${path}/cancel`, { reason }).then(reload) });
-    return h("div", { class: "acts" }, !ticket.accepted && others.length > 0 && button("Give to another", give, wide ? "primary" : ""), ticket.standing !== "resting" && button("Retry", retry), button("Cancel", cancel, "danger"));
+    return h("div", { class: "acts" }, !ticket.accepted && others.length > 0 && button("Give to another", give, wide ? "primary" : "", "Give to…"), ticket.standing !== "resting" && button("Retry", retry), button("Cancel", cancel, "danger"));
   }
 
   #lanes(tickets, ended) {

@@ -3,13 +3,12 @@ import { BASE, get, inPath, may, now, post } from "../api.js";
 import { byId, h, icon, root } from "../dom.js";
 import { complain, frame, shortcut } from "../frame.js";
 import { BUSY } from "../events.js";
-import { STATUSES } from "../format.js";
+import { sentence, STATUSES } from "../format.js";
 import { live } from "../live.js";
 import { ChainView } from "../run/chain.js";
 import { showContext } from "../run/context.js";
 import { showFacts } from "../run/facts.js";
 import { Film } from "../run/film.js";
-import { Inspector } from "../run/inspector.js";
 import { Scrubber } from "../run/scrubber.js";
 import { spansOf } from "../run/spans.js";
 import { Waterfall } from "../run/waterfall.js";
@@ -25,13 +24,13 @@ class RunPage {
   #following = true; // the last step is shown, also when more events come
   #dirty = 0;
   #flowParts = null;
+  #inspecting = null;
 
   constructor(who) {
     this.who = who;
     this.chain = new ChainView(byId("chain"), { choose: (handoff) => this.choose(handoff), go: (seq) => this.goTo(seq) });
     this.scrubber = new Scrubber(byId("scrub"), (step) => this.go(step));
     this.waterfall = new Waterfall({ box: byId("steps"), axis: byId("axis"), tabs: byId("filters"), choose: (span) => this.inspect(span) });
-    this.inspector = new Inspector({ page: this, who, done: () => this.chain.select(null) });
     byId("id").textContent = id;
     byId("talk").href = `${root}/chat/${inPath(id)}`;
     byId("export").href = `${BASE}/conversations/${inPath(id)}/export`;
@@ -89,7 +88,7 @@ class RunPage {
     this.scrubber.resize(events.length, events.flatMap(({ type }, step) => (MARKED.includes(type) ? [{ step, bad: type !== "handoff_accepted" }] : [])));
     this.waterfall.draw(this.spans, events, now());
     this.#status();
-    if (this.inspector.shown?.handoff) this.inspector.handoff(this.inspector.shown.handoff);
+    if (this.inspector?.shown?.handoff) this.inspector.handoff(this.inspector.shown.handoff);
   }
 
   // Script and styles are read only where a workflow runs: most conversations have none.
@@ -134,15 +133,21 @@ class RunPage {
     return this.drawing.edges.find((each) => each.handoff === handoff);
   }
 
-  choose(handoff) {
-    this.inspector.handoff(handoff);
+  // The inspector, read when it is first opened.
+  #opened() {
+    const make = ({ Inspector }) => (this.inspector = new Inspector({ page: this, who: this.who, done: () => this.chain.select(null) }));
+    return (this.#inspecting ??= import("../run/inspector.js").then(make));
+  }
+
+  async choose(handoff) {
+    (await this.#opened()).handoff(handoff);
     this.chain.select(handoff); // the inspector has taken some room
   }
 
-  inspect(span) {
+  async inspect(span) {
     this.goTo(span.until);
-    if (span.handoff) this.choose(span.handoff);
-    else this.inspector.span(span);
+    if (span.handoff) await this.choose(span.handoff);
+    else (await this.#opened()).span(span);
   }
 
   async retry(step, button) {
@@ -175,7 +180,7 @@ function fail(problem) {
   const missing = problem.status === 404;
   const box = byId("problem");
   box.className = "nothing";
-  box.replaceChildren(h("h1", {}, missing ? "There is no such run" : "The run cannot be read"), h("p", {}, missing ? `No conversation has the id ${id}, or it belongs to another user.` : problem.message),
+  box.replaceChildren(h("h1", {}, missing ? "There is no such run" : "The run cannot be read"), h("p", {}, missing ? `No conversation has the id ${id}, or it belongs to another user.` : sentence(problem.message)),
     missing ? h("a", { class: "btn", href: `${root}/runs` }, "All runs") : h("button", { class: "btn", type: "button", onclick: () => location.reload() }, "Try again"));
   box.hidden = false;
   byId("content").hidden = true;
@@ -190,7 +195,7 @@ try {
   shortcut("Home", "First step", () => page.scrubber.step(-Infinity));
   shortcut("End", "Last step", () => page.scrubber.step(Infinity));
   shortcut("p", "Play or pause", () => page.scrubber.toggle());
-  shortcut("Escape", "Close the inspector", () => page.inspector.close());
+  shortcut("Escape", "Close the inspector", () => page.inspector?.close());
   await page.load();
 } catch (problem) {
   fail(problem);

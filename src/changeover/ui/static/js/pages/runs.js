@@ -79,7 +79,7 @@ class Runs {
     const { text, agent, status, since } = this.filters;
     const narrowed = text || agent || status || since;
     byId("count").textContent = this.rows.length ? `${this.rows.length}${this.next ? "+" : ""}` : narrowed ? "" : "none yet";
-    if (!this.rows.length) return this.box.replaceChildren(narrowed ? h("div", { class: "nothing" }, h("h2", {}, "No run fits these filters"), h("button", { class: "btn", type: "button", onclick: () => (this.form.reset(), this.load()) }, "Show all")) : nothing());
+    if (!this.rows.length) return this.box.replaceChildren(narrowed ? h("div", { class: "nothing" }, h("h2", {}, "No run fits these filters"), h("button", { class: "btn", type: "button", onclick: () => (this.form.reset(), this.load()) }, "Show all runs")) : nothing());
     if (this.box.firstChild !== this.table[0]) this.box.replaceChildren(...this.table);
     this.more.parentElement.hidden = !this.next;
     return keyed(this.body, this.rows.map((each) => ({ ...each, key: each.id, rev: `${each.updated_at} ${each.status} ${each.title} ${ago(each.updated_at, now())}` })), row);

@@ -89,10 +89,10 @@ class Schedules {
   }
 
   #inside(each) {
-    const facts = [["Cron", each.cron], ["Task", each.task], ["Priority", each.priority === "normal" ? "" : String(each.priority)], ["If missed", MISSED[each.missed]], ["If it overlaps", OVERLAP[each.overlap]]].filter(([, words]) => words);
+    const facts = [["Cron", each.cron], ["Task", each.task], ["Priority", each.priority === "normal" ? "" : String(each.priority)], ["If missed", MISSED[each.missed]], ["Overlap", OVERLAP[each.overlap]]].filter(([, words]) => words);
     return h("div", { class: "inside" }, this.#acts(each), h("dl", {}, facts.map(([name, words]) => [h("dt", {}, name), h("dd", {}, words)])),
-      h("section", { "aria-label": "Next runs" }, h("h2", {}, "Next runs"), each.next_runs.length ? h("ol", { class: "next" }, each.next_runs.map((at) => h("li", {}, h("time", { class: "mono" }, inZone(at, each, { year: "numeric" })), h("span", { class: "meta" }, ` ${each.timezone}`)))) : h("p", { class: "meta" }, each.paused ? "None while it is paused." : "None in the next 50 years.")),
-      h("section", { "aria-label": "Last run" }, h("h2", {}, "Last run"), each.last ? [h("p", { class: "meta" }, day(each.last.at), " · ", h("a", { href: `${root}/bus/${inPath(each.last.id)}` }, "its event")), deliveries(each.last)] : h("p", { class: "meta" }, "It has not started anything yet.")));
+      h("section", { "aria-label": "Next runs" }, h("h2", {}, "Next runs ", h("span", { class: "meta" }, each.timezone)), each.next_runs.length ? h("ol", { class: "next" }, each.next_runs.map((at) => h("li", {}, h("time", { class: "mono" }, inZone(at, each, { day: "2-digit", year: "numeric" }))))) : h("p", { class: "meta" }, each.paused ? "None while it is paused." : "None in the next 50 years.")),
+      h("section", { "aria-label": "Last run" }, h("h2", {}, "Last run ", each.last && h("span", { class: "meta" }, `${day(each.last.at)}, `, h("a", { class: "link", href: `${root}/bus/${inPath(each.last.id)}` }, "open its event"))), each.last ? deliveries(each.last) : h("p", { class: "meta" }, "It has not started anything yet.")));
   }
 
   #acts(each) {

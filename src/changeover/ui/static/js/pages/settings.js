@@ -5,6 +5,7 @@ import { byId, h, icon } from "../dom.js";
 import { ago, bytes, count, day, plural, took } from "../format.js";
 import { broken, complain, frame } from "../frame.js";
 import { ask, field, keepFresh, panel, quiet, scrolling } from "../panel.js";
+import { nameOf } from "../team.js";
 
 const REFRESH = 15; // seconds
 const SOON = 7 * 86400; // seconds before a token ends
@@ -19,17 +20,26 @@ const ROLES = {
 const ACTIONS = {
   "token.issue": (each) => `made a token for ${each.detail.user} with the role ${each.detail.role}`,
   "token.revoke": (each) => `revoked the token of ${each.detail.user}`,
-  refused: (each) => `was refused ${each.subject}: ${each.detail.reason}`,
-  "breakers.reset": (each) => `reset the circuit breaker of ${each.subject}`,
-  "breakers.force": (each) => `opened the circuit breaker of ${each.subject}`,
+  refused: (each) => `asked for ${each.subject}: ${each.detail.reason}`,
+  "breakers.reset": (each) => `reset the circuit breaker of ${nameOf(each.subject)}`,
+  "breakers.force": (each) => `opened the circuit breaker of ${nameOf(each.subject)}`,
   "experience.reset": ({ detail }) => `reset what the router had learned${detail.capability || detail.agent ? ` about ${[detail.capability, detail.agent].filter(Boolean).join(" by ")}` : ""}`,
   "ticket.retry": (each) => `let another worker try ${each.subject}`,
   "bus.resend": (each) => `sent the event ${each.subject} again`,
   "schedule.run": (each) => `ran the schedule ${each.subject}`,
   "schedule.pause": (each) => `paused the schedule ${each.subject}`,
   "schedule.resume": (each) => `resumed the schedule ${each.subject}`,
+  "agents.switch": (each) => `${each.detail.enabled ? "enabled" : "disabled"} ${nameOf(each.subject)}`,
+  "declaration.put": (each) => `saved ${declared(each)}, version ${each.detail.version}`,
+  "declaration.enabled": (each) => `enabled ${declared(each)}`,
+  "declaration.disabled": (each) => `disabled ${declared(each)}`,
+  "declaration.removed": (each) => `removed ${declared(each)}`,
+  "tool.test": (each) => `tried the tool ${each.subject}${each.detail.ok ? "" : ", and it failed"}`,
+  "tool.discover": (each) => `asked the server ${each.subject} for its tools`,
+  "conversation.forget": (each) => `deleted the conversation ${each.subject}`,
   export: () => "exported everything",
 };
+const declared = ({ subject }) => `the ${subject.replace("/", " ")}`;
 const words = (each) => ACTIONS[each.action]?.(each) ?? `${each.action} ${each.subject}`;
 
 class Settings {
@@ -70,7 +80,7 @@ class Settings {
     if (!valid.length) return panel("Tokens", { more }, quiet("No token is valid. This server was started without one, or with one on the command line; callers from other machines need a token."));
     const until = (each) => (each.expires_at === null ? "never" : h("span", { class: each.expires_at - now() < SOON ? "warn" : "" }, day(each.expires_at)));
     const sees = (each) => [each.agents.length ? `serves ${each.agents.join(", ")}` : "", each.approval_roles.length ? `decides as ${each.approval_roles.join(", ")}` : "", each.everything ? "sees all users" : ""].filter(Boolean).join("; ");
-    const rows = valid.map((each) => [h("span", { title: sees(each) }, h("bdi", {}, each.user), sees(each) && h("small", { class: "meta" }, sees(each))), h("span", { class: `role ${each.role}` }, each.role), `chg_${each.id.slice(0, 4)}…`, each.used_at ? ago(each.used_at, now()) : h("span", { class: "warn" }, "never"), until(each), h("button", { class: "btn small quiet", type: "button", "aria-label": `Revoke the token of ${each.user}`, onclick: () => this.#revoke(each) }, "Revoke")]);
+    const rows = valid.map((each) => [h("span", { title: sees(each) }, h("bdi", {}, each.user), sees(each) && h("small", { class: "meta" }, sees(each))), h("span", { class: `role ${each.role}` }, each.role), h("span", { class: "mono" }, `chg_${each.id.slice(0, 4)}…`), each.used_at ? ago(each.used_at, now()) : h("span", { class: "warn" }, "never"), until(each), h("button", { class: "btn small quiet", type: "button", "aria-label": `Revoke the token of ${each.user}`, onclick: () => this.#revoke(each) }, "Revoke")]);
     return panel("Tokens", { more }, scrolling("Tokens", grid({ heads: ["User", "Role", "Begins with", "Last used", "Expires", ""], rows, label: "Tokens" })));
   }
 
@@ -83,7 +93,7 @@ class Settings {
       this.load();
       return h("div", { class: "in-panel" }, h("h2", {}, `The token of ${made.token.user}`), h("p", { class: "soft" }, "Copy it now: it is shown only this once, and the store keeps only a digest."), h("code", { class: "secret", tabindex: 0 }, made.secret));
     };
-    ask({ title: "New token", button: "Make it", act, fields: [field("User", h("input", { class: "in", name: "user", required: true, maxlength: 200, autocomplete: "off" })), field("Role", role), field("Agents, for a worker (with commas)", h("input", { class: "in", name: "agents" })), field("Decides in these roles (with commas)", h("input", { class: "in", name: "roles" })), field("Expires", days), h("label", { class: "row" }, h("input", { type: "checkbox", name: "everything" }), "Sees the conversations of all users")] });
+    ask({ title: "New token", button: "Make the token", act, fields: [field("User", h("input", { class: "in", name: "user", required: true, maxlength: 200, autocomplete: "off" })), field("Role", role), field("Agents, for a worker (with commas)", h("input", { class: "in", name: "agents" })), field("Decides in these roles (with commas)", h("input", { class: "in", name: "roles" })), field("Expires", days), h("label", { class: "row" }, h("input", { type: "checkbox", name: "everything" }), "Sees the conversations of all users")] });
   }
 
   #revoke(each) {
@@ -93,7 +103,7 @@ class Settings {
   #audit(audit) {
     if (!this.older.length) this.next = audit.next;
     const all = [...audit.items, ...this.older.filter((each) => !audit.items.some(({ id }) => id === each.id))];
-    const line = (each) => h("li", {}, h("time", { title: new Date(each.at * 1000).toLocaleString() }, day(each.at)), h("span", {}, h("b", {}, each.actor || "The owner"), " ", words(each)), h("span", { class: `pill ${each.action === "refused" ? "bad" : ""}` }, each.action === "refused" ? "403" : each.action));
+    const line = (each) => h("li", {}, h("time", { title: new Date(each.at * 1000).toLocaleString() }, day(each.at)), h("span", {}, h("b", {}, each.actor || "The owner"), " ", words(each)), each.action === "refused" && h("span", { class: "pill bad" }, "refused"));
     const more = h("button", { class: "btn small", type: "button", onclick: (event) => this.#further(event.target) }, "Show older");
     return panel("Audit", { more: h("span", { class: "meta" }, "who changed what, and what was refused") }, all.length ? h("ul", { class: "audit" }, all.map(line)) : quiet("Nothing was changed or refused yet."), this.next && h("p", { class: "more-audit" }, more));
   }

@@ -24,7 +24,7 @@ export function factsOf({ film, spans, outcomes, drawing }, now) {
     began: events[0]?.at,
     worked: covered(spans.filter(({ waits, kind }) => !waits && kind !== "other"), now),
     waited: covered(spans.filter(({ waits }) => waits), now),
-    handoffs: drawing.edges.filter(({ handoff, state }) => handoff && state !== "refused").length,
+    handoffs: drawing.edges.filter(({ handoff, state }) => handoff && !["refused", "rejected", "expired"].includes(state)).length,
     rejected: drawing.edges.filter(({ bad }) => bad).length,
     agents: new Set(drawing.hops.filter(({ ghost }) => !ghost).map(({ agent }) => agent)).size,
     tokens: usage.reduce((sum, each) => sum + (each.input_tokens ?? 0) + (each.output_tokens ?? 0), 0),
@@ -35,7 +35,7 @@ export function factsOf({ film, spans, outcomes, drawing }, now) {
   };
 }
 
-const split = (words) => words.match(/^([\d.,:$]+)\s*(.*)$/)?.slice(1) ?? [words, ""];
+const split = (words) => words.match(/^([<\d.,:$]+)\s*(.*)$/)?.slice(1) ?? [words, ""];
 
 const said = (name, ...words) => h("div", {}, h("dt", {}, name), h("dd", {}, words));
 

@@ -22,6 +22,9 @@ const LOST = ["REJECTED", "FAILED", "TIMEOUT"];
 const TONES = { accepted: "completed", returned: "completed", offered: "waiting", rejected: "failed", refused: "failed", failed: "failed", expired: "failed" };
 const WORDS = { accepted: "Accepted", returned: "Came back", offered: "Offered", rejected: "Rejected", refused: "Refused", failed: "Failed", expired: "Timed out", cancelled: "Cancelled" };
 
+const STRATEGIES = { full: "in full", recent: "the last messages", summary: "a summary", message_only: "the message only", reference: "a reference" };
+const spaced = (name) => name.replace(/([a-z])([A-Z])/g, (_, end, begin) => `${end} ${begin.toLowerCase()}`); // the class of a guard
+
 const section = (title, ...kids) => h("section", {}, h("h3", {}, title), kids);
 const pairs = (entries) => h("dl", { class: "pairs" }, entries.filter(([, each]) => each !== undefined && each !== null && each !== "").map(([name, each]) => [h("dt", {}, h("bdi", {}, name)), h("dd", {}, h("bdi", {}, value(each)))]));
 const text = (words) => h("pre", { class: "text", tabindex: 0 }, h("bdi", {}, words));
@@ -80,7 +83,7 @@ export class Inspector {
       thinking && section("Thoughts", text(thinking)),
       said && section("Reply", text(said)),
       calls.length > 0 && section(plural(calls.length, "call"), calls.map(({ name, args = {} }) => h("div", { class: "call" }, h("b", { class: "mono" }, h("bdi", {}, name)), pairs(Object.entries(args))))),
-      usage && section("Tokens", pairs([["read", usage.input_tokens ?? 0], ["written", usage.output_tokens ?? 0], ["cost", usage.cost ? `$${Number(usage.cost.toPrecision(3))}` : 0]])),
+      usage && section("Tokens", pairs([["read", usage.input_tokens ?? 0], ["written", usage.output_tokens ?? 0], ["cost", usage.cost < 0.1 ? `${Number((100 * usage.cost).toPrecision(2))} ct` : `$${(usage.cost ?? 0).toFixed(2)}`]])),
       ["model_replied", "model_failed"].includes(event.type) && promptOf(event),
     ];
   }
@@ -122,7 +125,7 @@ export class Inspector {
 
   #package(d, record) {
     const expects = d.expected && (d.expected.schema && Object.keys(d.expected.schema).length ? d.expected.schema : (d.expected.criteria ?? []).join("; "));
-    return section("Package", pairs([["task", d.message], ["reason", d.reason], ...Object.entries(d.variables ?? record?.variables ?? {}), ["instructions", d.instructions], ["background", d.about], ["priority", d.priority], ["capability", d.capability], ["expects", expects], ["else", d.alternatives?.join(", ")], ["left out", d.dropped?.join(", ")], ["merge", d.merge === "replace" ? "replaces the context" : ""]]));
+    return section("Package", pairs([["task", d.message], ["reason", d.reason], ...Object.entries(d.variables ?? record?.variables ?? {}), ["instructions", d.instructions], ["background", d.about], ["priority", d.priority], ["capability", d.capability], ["expects", expects], ["or else", d.alternatives?.map(nameOf).join(", ")], ["left out", d.dropped?.join(", ")], ["merge", d.merge === "replace" ? "replaces the context" : ""]]));
   }
 
   // What the log says about guards, rules, people and circuits; an offer exists only if every guard allowed it.
@@ -132,8 +135,8 @@ export class Inspector {
     const refusal = events.find(({ type, data }) => type === "call_refused" && data.why !== "declined");
     const offered = events.some(({ type }) => type === "handoff_offered");
     const found = [
-      ...(offered ? guards.map((name) => line(true, name, "allowed")) : refusal ? [line(false, guards.length && refusal.data.why === "guard" ? "guard" : refusal.data.why, refusal.data.reason)] : []),
-      ...events.filter(({ type }) => type === "circuit_found").map(({ data }) => line(false, "CircuitBreaker", `open after ${data.failures} failures`)),
+      ...(offered ? guards.map((name) => line(true, spaced(name), "allowed")) : refusal ? [line(false, guards.length && refusal.data.why === "guard" ? "guard" : refusal.data.why, refusal.data.reason)] : []),
+      ...events.filter(({ type }) => type === "circuit_found").map(({ data }) => line(false, "Circuit breaker", `open after ${plural(data.failures, "failure")}`)),
       ...events.filter(({ type }) => type === "rule_fired").map(({ data }) => line(!data.reason, data.rule, data.reason || "a person is asked")),
       ...events.filter(({ type }) => type === "approval_decided").map(({ data }) => line(data.decision?.type !== "reject", "approval", `${data.decision?.type}${data.by ? ` by ${data.by}` : data.expired ? ", no person decided in time" : ""}`)),
     ];
@@ -145,8 +148,9 @@ export class Inspector {
     const [before, after] = [d.before ?? 0, packed?.after ?? d.after ?? 0];
     const most = Math.max(before, after, 1);
     const bar = (count, words, more) => h("div", { class: `weigh ${more}` }, h("span", { class: "mono" }, count.toLocaleString("en")), h("meter", { min: 0, max: most, value: count, "aria-label": `Tokens: ${words}` }), h("span", { class: "meta" }, words));
-    const less = before > 0 && after < before ? `sent, ${Math.round(100 * (1 - after / before))} % less` : "sent";
-    return section(`Strategy: ${packed?.strategy ?? d.strategy ?? "full"}`, before || after ? [bar(before, "before", "was"), bar(after, less, "is")] : h("p", { class: "meta" }, "The tokens were not counted."), packed?.error && h("p", { class: "fault" }, packed.error), packed?.briefing && h("details", {}, h("summary", {}, "Briefing"), text(packed.briefing)));
+    const less = before > 0 && after < before ? `sent, ${Math.round(100 * (1 - after / before))} % less` : "tokens sent";
+    const strategy = packed?.strategy ?? d.strategy ?? "full";
+    return section(`Context: ${STRATEGIES[strategy] ?? strategy}`, before || after ? [bar(before, "tokens before", "was"), bar(after, less, "is")] : h("p", { class: "meta" }, "The tokens were not counted."), packed?.error && h("p", { class: "fault" }, packed.error), packed?.briefing && h("details", {}, h("summary", {}, "Briefing"), text(packed.briefing)));
   }
 
   #states(events, offer) {
@@ -156,7 +160,7 @@ export class Inspector {
       return h("li", { class: LOST.includes(state) ? "bad" : state === "PENDING" ? "" : "on" }, h("i", { class: "dot" }), h("button", { class: "mono", type: "button", onclick: () => this.page.goTo(seq) }, state || "·"), h("span", {}, h("bdi", {}, cut(words(data), 60))), h("time", { class: "mono" }, stamp(at)));
     });
     const next = offer && this.page.film.events.find(({ type, data }) => type === "handoff_offered" && data.retry_of === `${offer.conversation}:${offer.data.call}`);
-    if (next) rows.push(h("li", { class: "on" }, h("i", { class: "dot" }), h("button", { class: "link mono", type: "button", onclick: () => this.page.choose(`${next.conversation}:${next.data.call}`) }, "next"), h("span", {}, `attempt ${next.data.attempt}, `, named(next.data.receiver)), h("time", { class: "mono" }, stamp(next.at))));
+    if (next) rows.push(h("li", { class: "on" }, h("i", { class: "dot" }), h("button", { class: "link mono", type: "button", onclick: () => this.page.choose(`${next.conversation}:${next.data.call}`) }, "NEXT"), h("span", {}, `attempt ${next.data.attempt}, `, named(next.data.receiver)), h("time", { class: "mono" }, stamp(next.at))));
     return rows.length > 0 && section("States", h("ol", { class: "states" }, rows));
   }
 
@@ -186,6 +190,6 @@ export class Inspector {
 
 const raw = (events) => {
   const body = h("pre", { class: "text", tabindex: 0 });
-  const box = h("details", { class: "rawbox", ontoggle: () => box.open && (body.textContent = JSON.stringify(events, null, 2)) }, h("summary", {}, `Raw: ${plural(events.length, "event")}`), body);
+  const box = h("details", { class: "rawbox", ontoggle: () => box.open && (body.textContent = JSON.stringify(events, null, 2)) }, h("summary", {}, plural(events.length, "raw event")), body);
   return events.length > 0 && box;
 };

@@ -93,12 +93,12 @@ export class Waterfall {
     const x = Math.min(start, 99.4);
     const opens = inner > 0 && this.filter === "all";
     const more = !opens ? h("span", { class: "twist" }) : h("button", { class: "twist", type: "button", "aria-expanded": String(this.#open.has(span.key)), title: `${inner} steps`, onclick: () => this.#toggle(span) }, icon("chevron-right", "small"), h("span", { class: "vh" }, `Steps of ${agent}`));
-    return h("li", { class: `${hueOf(agent)} d${Math.min(depth, 4)} ${bad ? "bad" : ""} ${waits ? "waits" : ""} ${kind}` },
-      more, h("button", { class: "what", type: "button", onclick: () => this.choose(span) },
+    return h("li", { class: `${agent && hueOf(agent)} d${Math.min(depth, 4)} ${bad ? "bad" : ""} ${waits ? "waits" : ""} ${kind}` },
+      more, h("button", { class: "what", type: "button", title: bad ? label : undefined, onclick: () => this.choose(span) },
         icon(bad ? "circle-x" : user ? "user-round" : span.delegate ? "corner-down-right" : ICONS[kind], "small"),
         h("span", { class: "who" }, user ? h("bdi", {}, user) : agent && named(agent)), h("span", { class: "lab" }, h("bdi", {}, cut(label, 160)))),
       s("svg", { class: "bar-box", "aria-hidden": "true" }, s("rect", { class: "span", x: `${x}%`, width: `${Math.max(0.6, end - x)}%`, y: 6, height: 11, rx: 3 })),
-      h("span", { class: "mono long" }, to === null ? (waits ? "waiting" : "running") : took(to - from)));
+      h("span", { class: "mono long" }, to === null ? (waits ? "waiting" : "running") : kind === "other" && to === from ? "" : took(to - from)));
   }
 
   #toggle(span) {

@@ -58,7 +58,7 @@ export class ToolEditor {
   }
 
   #types(locked) { return this.#tabs("Type", CHOICES.map(([value, [words]]) => [value, words]), this.type, (value) => ((this.type = value), this.#draw(this.form.document)), locked || Boolean(this.item)); }
-  #ways(locked) { return this.#tabs("Way", Object.entries(WAYS), this.way, (value) => ((this.way = value), this.#draw(this.form.document), this.editing.changed()), locked); }
+  #ways(locked) { return this.#tabs("Kind of handoff", Object.entries(WAYS), this.way, (value) => ((this.way = value), this.#draw(this.form.document), this.editing.changed()), locked); }
 
   #below() {
     const found = [];
@@ -109,7 +109,7 @@ export class ToolEditor {
   // Called by Editing when a draft was checked, saved or changed.
   checked({ faults, tools = [] }) {
     const server = this.type === "mcp_server" && !faults.length;
-    sight(tools, faults.length ? "Not all fields are right yet." : server ? "The server has to be asked for its tools." : "");
+    sight(tools, faults.length ? "It appears here when every field is valid." : server ? "The server has to be asked for its tools." : "");
     this.state();
   }
 

@@ -1,14 +1,15 @@
 // What is known of a tool that code declares, and what models see of any tool.
 import { byId, h, icon } from "../dom.js";
+import { nameOf } from "../team.js";
 import { TYPES } from "./types.js";
 
 export function facts(item) {
   const [words, mark] = TYPES[item.type] ?? [item.type, "wrench"];
   const where = item.origin === "agent"
     ? "It stands in the document of its agent. Change it there."
-    : item.source ? ["It is declared in code: ", h("code", {}, item.source), ". Change it there."] : `It is declared in code, with ${item.agents.length ? `the agent ${item.agents.join(", ")}` : "its agent"}. Change it there.`;
+    : item.source ? ["It is declared in code. Change it there: ", h("code", {}, item.source)] : `It is declared in code, with ${item.agents.length ? `the agent ${item.agents.map(nameOf).join(", ")}` : "its agent"}. Change it there.`;
   return h("div", { class: "facts" },
-    h("header", {}, h("h2", { class: "mono" }, item.name), h("p", { class: "row meta" }, icon(mark, "small"), words, item.approval && h("span", { class: "pill waiting" }, icon("shield-check", "small"), "needs approval"))),
+    h("header", {}, h("h2", {}, h("bdi", {}, item.name)), h("p", { class: "row meta" }, icon(mark, "small"), words, item.approval && h("span", { class: "pill waiting" }, icon("shield-check", "small"), "needs approval")), item.description && h("p", { class: "soft" }, h("bdi", {}, item.description))),
     h("div", { class: "notice" }, icon("lock"), h("p", {}, where)));
 }
 

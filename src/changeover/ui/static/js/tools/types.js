@@ -10,8 +10,8 @@ export const TYPES = {
   skill: ["Skill", "book-open"],
 };
 
-const members = (agents, none) => () => [["", none], ...agents.map(({ id }) => [id, nameOf(id) === id ? id : `${nameOf(id)} (${id})`])];
-const description = (label = "What the model reads of it") => ({ key: "description", label, kind: "area", rows: 2 });
+const members = (agents, none) => () => [["", none], ...agents.map(({ id }) => [id, nameOf(id).toLowerCase() === id ? nameOf(id) : `${nameOf(id)} (${id})`])];
+const description = (label = "Description for the model") => ({ key: "description", label, kind: "area", rows: 2 });
 const variables = (key, label, help, add = "Add variable") => ({ key, label, help, kind: "variables", add });
 const approval = {
   key: "approval", label: "A person approves it first", kind: "part", switch: true, fields: [
@@ -58,7 +58,7 @@ function handoff(agents, way) {
     ? { key: "among", label: "Agents to choose from", kind: "choices", add: "Any; or only…", options: members(agents, "").bind(null) }
     : { key: "to", label: "Target agent", kind: "select", options: members(agents, "Choose an agent") };
   if (way === "specialist") target.options = () => members(agents, "")().slice(1);
-  const own = way === "specialist" ? [] : [variables("variables", "Context variables", "What the model fills in. They are in the context of the target agent.")];
+  const own = way === "specialist" ? [] : [variables("variables", "Context variables", "The model fills them in, and the target agent finds them in its context.")];
   const others = way === "specialist" ? [] : [{ key: "alternatives", label: "If it declines, ask in this order", kind: "choices", options: () => members(agents, "")().slice(1) }];
   return [
     { specs: [target, { key: "description", label: "When to use it", kind: "area", rows: 2 }, ...own, { key: "instructions", label: "Instructions for the handover", help: "The target agent is told this with the handoff.", kind: "area" }] },
@@ -74,7 +74,7 @@ export const wayOf = (document) => (document.specialist ? "specialist" : documen
 export function sectionsOf(type, agents, way) {
   return {
     handoff: () => handoff(agents, way),
-    internal: () => [{ specs: [{ key: "function", label: "Python function", mono: true, placeholder: "desk_tools:refund", help: "Of a module that the server lists with CHANGEOVER_TOOL_MODULES, or the team with tool_modules." }, description("What the model reads of it, in place of the docstring")] }, more(OPTIONS)],
+    internal: () => [{ specs: [{ key: "function", label: "Python function", mono: true, placeholder: "desk_tools:refund", help: "Of a module that the server lists with CHANGEOVER_TOOL_MODULES, or the team with tool_modules." }, description("Description for the model, in place of the docstring")] }, more(OPTIONS)],
     http_api: () => [{ specs: [{ key: "url", label: "URL", mono: true, help: "It begins with https or http; {name} in the path stands for a parameter." }, { key: "method", label: "Method", kind: "select", wide: false, options: () => ["", "POST", "PUT", "PATCH", "DELETE", "HEAD"].map((each) => [each, each || "GET"]) }, description(), variables("parameters", "Parameters", "What the model fills in.", "Add parameter")] }, { title: "Request", open: false, specs: [{ key: "query", label: "Query", kind: "pairs", add: "Add parameter" }, { key: "body", label: "Body", kind: "json" }, { key: "select", label: "What the model reads of a JSON answer", mono: true, placeholder: "items[].name", help: "A JMESPath expression." }, ...network] }, more(OPTIONS)],
     mcp_server: () => [{ specs: [{ key: "command", label: "Command, one argument in a line", kind: "lines", rows: 3, mono: true, placeholder: "npx\n-y\n@example/server" }, { key: "url", label: "or URL", mono: true }] }, { title: "Which tools, and how to reach it", open: false, specs: [{ key: "include", label: "Only these tools, one name or pattern in a line", kind: "lines", mono: true }, { key: "exclude", label: "Not these", kind: "lines", mono: true }, { key: "prefix", label: "Prefix of their names", mono: true, wide: false }, { key: "connect_timeout", label: "Seconds to start", kind: "number", wide: false }, { key: "env", label: "Environment", kind: "pairs", add: "Add variable", placeholder: "${TOKEN}" }, { key: "cwd", label: "Folder", mono: true }, { key: "headers", label: "Headers", kind: "pairs", add: "Add header", placeholder: "Bearer ${TOKEN}" }] }, more(OPTIONS)],
     sql_function: () => [{ specs: [{ key: "database", label: "Database", mono: true, placeholder: "${DATABASE_URL}" }, { key: "rest", label: "or address of a PostgREST server", mono: true }, { key: "function", label: "Function of the database", mono: true, placeholder: "shop.find_orders", help: "By default the name of the tool." }, description(), variables("parameters", "Parameters", "What the model fills in.", "Add parameter")] }, { title: "Network", open: false, specs: [{ key: "max_rows", label: "Most rows", kind: "number", wide: false }, ...network] }, more(OPTIONS)],
