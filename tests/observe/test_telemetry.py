@@ -20,9 +20,12 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from changeover import Agent, Approve, Member, Team, Telemetry, delegate, handoff, tool
 from changeover.errors import ChangeoverError, MisconfiguredError
 from changeover.models import Reply, Request
-from changeover.observe.telemetry import telemetry_of_environment
+from changeover.observe.telemetry import telemetry_of_environment, tracing_of
 from changeover.protocol import HandoffPackage, Metadata, Rejected, Task
+from changeover.relay.events import RunCompleted
+from changeover.relay.stream import Recorded
 from changeover.server import Settings, create_app
+from changeover.stores.memory.log import MemoryLog
 from changeover.stores.store import Store
 from changeover.testing import ManualClock, ScriptedModel, calls, delegates, hands_off, says
 from changeover.tools import HttpTool
@@ -415,6 +418,45 @@ async def test_handoffs_calls_and_tokens_are_counted_by_the_meter_of_the_program
     assert (handed.value, handed.attributes["changeover.handoff.outcome"]) == (1, "accepted")
     assert sum(point.count for point in found["gen_ai.client.operation.duration"]) == 2
     assert [point.value for point in found["changeover.runs"]] == [1]
+
+
+@pytest.mark.parametrize("tracers", [TracerProvider(sampler=ALWAYS_OFF), trace.NoOpTracerProvider()])
+async def test_runs_handoffs_and_calls_are_counted_whether_or_not_their_trace_is_sampled(tracers: trace.TracerProvider):
+    reader = InMemoryMetricReader()
+    telemetry = Telemetry(tracer_provider=tracers, meter_provider=MeterProvider(metric_readers=[reader]))
+    script = {"a": [calls(("look_up", {})), hands_off("b", "Yours.")], "b": [says("Done.")]}
+    members: list[Member] = [Agent("a", tools=[look_up]), Agent("b")]
+    await Team(members, model=ScriptedModel(script), telemetry=telemetry).run("Go")
+    data: Any = reader.get_metrics_data()
+    found = {metric.name: metric.data.data_points for metric in data.resource_metrics[0].scope_metrics[0].metrics}
+    assert [point.value for point in found["changeover.runs"]] == [1]
+    assert [point.value for point in found["changeover.handoffs"]] == [1]
+    assert sum(point.count for point in found["gen_ai.client.operation.duration"]) == 4
+
+
+async def test_spans_that_a_tool_makes_are_not_sampled_if_its_run_is_not(seen: Seen):
+    @tool
+    def ask() -> str:
+        """Ask another service."""
+        with seen.provider.get_tracer("app").start_as_current_span("inner"):
+            return "ok"
+
+    script = {"a": [calls(("ask", {})), says("Done.")]}
+    unsampled = Telemetry(tracer_provider=TracerProvider(sampler=ALWAYS_OFF))
+    await Team([Agent("a", tools=[ask])], model=ScriptedModel(script), telemetry=unsampled).run("Go")
+    assert seen.spans == []
+
+
+def test_events_with_a_gap_before_or_between_them_need_the_log():
+    tracing = tracing_of(True, MemoryLog, lambda: None)
+    assert tracing is not None
+
+    def at(*positions: int) -> list[Recorded]:
+        return [Recorded(each, 0.0, "c", "a", RunCompleted(0, ""), each) for each in positions]
+
+    assert tracing.ready(at(0, 1, 2))
+    assert not tracing.ready(at(1, 2))
+    assert not tracing.ready(at(0, 2))
 
 
 async def test_each_team_is_read_by_a_meter_that_several_teams_use(seen: Seen):

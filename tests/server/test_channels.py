@@ -123,6 +123,18 @@ async def test_a_late_piece_of_a_reply_is_left_out():
             assert json.loads(frame.data)["text"] == "in time"
 
 
+async def test_a_client_that_joins_during_a_reply_gets_the_pieces_before_it_came():
+    log = MemoryLog()
+    reader = Live(lambda: log, outcome_in)
+    with reader.connected() as first, reader.subscribed(first, "r"):
+        await asyncio.sleep(0)
+        for text in ("He", "llo"):
+            log.deltas.send("r", TextDelta(text, "clerk", "r", "2"))
+        await read(first, 2)
+        with reader.connected() as second, reader.subscribed(second, "r"):
+            assert [json.loads(frame.data)["text"] for frame in await read(second, 2)] == ["He", "llo"]
+
+
 async def test_a_server_that_stops_tells_its_clients_and_takes_no_others():
     reader = Live(MemoryLog, outcome_in)
     with reader.connected() as outbox:

@@ -69,6 +69,14 @@ def shown_context(page: Page) -> dict[str, str]:
     return found
 
 
+def test_a_run_that_failed_says_why_in_full(person: Person):
+    id = person.begin("Please fail once.")
+    person.reads("The run failed.")
+    page = person.open(f"/runs/{id}")
+    expect(page.locator("#failed")).to_have_text("The run failed. Triage: the line is down.")
+    expect(page.locator("#steps .other", has_text="Please fail once.").locator(".long")).to_have_text("")
+
+
 def test_a_run_shows_its_facts_its_chain_and_how_long_each_step_took(person: Person, server: Server):
     page = run_of(person, ask(server))
     assert hops(page) == ["Triage", "Billing"]

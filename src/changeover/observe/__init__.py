@@ -1,1 +1,1 @@
-"""Observation of teams: hooks, metrics, experiment results, drawings."""
+"""Observation of teams: hooks, logs, telemetry, metrics, experiment results, drawings."""

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from changeover.errors import MisconfiguredError
+from changeover.facts import Usage
 from changeover.observe import semconv as names
 from changeover.observe.readings import READINGS, SPREADS, Watch
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
+Labels = Mapping[str, str]
+"""The attributes of a measurement."""
+
 SCOPE = "changeover"
 OF_HANDOFFS = (names.SENDER, names.RECEIVER, names.MODE, names.OUTCOME)
 """Attributes of handoffs that are labels: as many values as the team has members."""
-OF_CALLS = (names.OPERATION, names.REQUEST_MODEL, names.TOOL_NAME, names.ERROR_TYPE)
-"""Attributes of calls that are labels."""
 ATTRIBUTES = {
     "agent": names.AGENT_ID,
     "sender": names.SENDER,
@@ -67,33 +69,30 @@ class Instruments:
             make["counter"](f"{SCOPE}.{name}.count", [_observer(watches, f"{name}.count")], "", about)
             make["counter"](f"{SCOPE}.{name}.sum", [_observer(watches, f"{name}.sum")], unit, about)
 
-    def count(self, attributes: Mapping[str, Any], seconds: float, error: str) -> None:
-        """Count a run, a handoff or a wait that ended."""
+    def count(self, attributes: Mapping[str, Any], seconds: float) -> None:
+        """Count a run, a handoff or a wait that ended; an agent's leg is the sum of its calls."""
         match attributes.get(names.OPERATION):
-            case None:
-                self._runs.add(1, {names.STATUS: attributes.get(names.STATUS, "")})
+            case names.INVOKE_AGENT:
+                pass
             case names.HANDOFF:
-                labels = _labels(attributes, OF_HANDOFFS)
+                labels = {name: attributes[name] for name in OF_HANDOFFS if name in attributes}
                 self._handoffs.add(1, labels)
                 self._latency.record(seconds, labels)
-            case names.APPROVAL_WAIT | names.QUEUE_WAIT as kind:
-                self._waits.record(seconds, {names.OPERATION: kind})
-            case _:
-                pass  # an agent's leg is the sum of its calls
+            case None:
+                self._runs.add(1, {names.STATUS: attributes[names.STATUS]})
+            case wait:
+                self._waits.record(seconds, {names.OPERATION: wait})
 
-    def count_call(self, attributes: Mapping[str, Any], seconds: float) -> None:
+    def count_call(self, labels: Labels, seconds: float, usage: Usage | None) -> None:
         """Count a call of a model or a tool."""
-        labels = _labels(attributes, OF_CALLS)
         self._calls.record(seconds, labels)
-        for name, kind in ((names.INPUT_TOKENS, "input"), (names.OUTPUT_TOKENS, "output")):
-            if name in attributes:
-                self._tokens.record(attributes[name], {**labels, names.TOKEN_TYPE: kind})
-        if cost := attributes.get(names.COST):
-            self._cost.add(cost, labels)
-
-
-def _labels(attributes: Mapping[str, Any], kept: Sequence[str]) -> dict[str, Any]:
-    return {name: attributes[name] for name in kept if name in attributes}
+        if usage is None:
+            return
+        if usage.total_tokens:
+            for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+                self._tokens.record(tokens, {**labels, names.TOKEN_TYPE: kind})
+        if usage.cost:
+            self._cost.add(usage.cost, labels)
 
 
 def _observer(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 OPERATION = "gen_ai.operation.name"
-PROVIDER = "gen_ai.provider.name"
 CONVERSATION = "gen_ai.conversation.id"
-WORKFLOW = "gen_ai.workflow.name"
 AGENT_ID = "gen_ai.agent.id"
 AGENT_NAME = "gen_ai.agent.name"
 REQUEST_MODEL = "gen_ai.request.model"
@@ -38,7 +36,6 @@ SENDER = "changeover.handoff.sender"
 RECEIVER = "changeover.handoff.receiver"
 MODE = "changeover.handoff.mode"
 OUTCOME = "changeover.handoff.outcome"
-REASON = "changeover.handoff.reason"
 MESSAGE = "changeover.handoff.message"
 APPROVAL = "changeover.approval.decision"
 TICKET = "changeover.ticket.id"

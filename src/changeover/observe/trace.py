@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -44,8 +44,10 @@ class TraceSpan(Struct, gc=False):
     """The span above it; empty if it begins the trace."""
     start: float
     attributes: dict[str, Any]
-    links: tuple[str, ...] = ()
-    """Spans of the same trace."""
+    link: str = ""
+    """The span of the same trace that it is linked with; empty if there is none."""
+    message: str = ""
+    """What the sender of a handoff said."""
     end: float = 0.0
     error: str = ""
     """The kind of the fault that ended it; empty if none did."""
@@ -65,7 +67,7 @@ class Trace:
         self._handoffs: dict[str, TraceSpan] = {}
         self._waits: dict[str, TraceSpan] = {}
         self._finished: list[TraceSpan] = []
-        """Spans that the event under way ended."""
+        """Spans that the events under way ended."""
         self._ended: dict[int, tuple[str, str]] = {}
         """The trace and the span of runs that failed and may be resumed."""
 
@@ -74,16 +76,13 @@ class Trace:
         """True if no run is under way and none waits."""
         return self._run is None and not self._said
 
-    def apply(self, record: Recorded) -> Sequence[TraceSpan]:
-        """Apply an event; returns the spans that end with it."""
-        self.position = record.position + 1
-        kind = type(record.event)
-        handle = (HANDLERS.get(kind) if self._run is not None else None) or BEGINNINGS.get(kind)
-        if handle is None:
-            return ()
-        handle(self, record.event, record)
-        if not self._finished:
-            return ()
+    def apply(self, recorded: Iterable[Recorded]) -> Sequence[TraceSpan]:
+        """Apply events in the order of their positions; returns the spans that end with them."""
+        for record in recorded:
+            self.position = record.position + 1
+            handlers = BEGINNINGS if self._run is None else HANDLERS
+            if (handle := handlers.get(type(record.event))) is not None:
+                handle(self, record.event, record)
         finished, self._finished = self._finished, []
         return finished
 
@@ -98,8 +97,7 @@ class Trace:
             return
         run = run_id(self.conversation, event.run)
         self._run = self._open_run(span_id(run), at, {names.CONVERSATION: self.conversation, names.RUN: run})
-        links = (span_id(handoff_id(*split_child(self.conversation))),) if said.given is not None else ()
-        self._enter(event.agent, record, links)
+        self._enter(event.agent, record, span_id(handoff_id(*split_child(self.conversation))) if said.given else "")
         if event.queued:
             self._wait(handoff_id(self.conversation, record.position), names.QUEUE_WAIT, record.at)
 
@@ -109,11 +107,11 @@ class Trace:
         self._context, first = found
         run = run_id(self.conversation, event.run)
         attributes = {names.CONVERSATION: self.conversation, names.RUN: run, names.RESUMED: True}
-        self._run = self._open_run(span_id(f"{run}+{record.position}"), record.at, attributes, (first,))
+        self._run = self._open_run(span_id(f"{run}+{record.position}"), record.at, attributes, first)
 
-    def _open_run(self, id: str, at: float, attributes: dict[str, Any], links: tuple[str, ...] = ()) -> TraceSpan:
+    def _open_run(self, id: str, at: float, attributes: dict[str, Any], link: str = "") -> TraceSpan:
         _, above, _ = split_trace(self._context)
-        return TraceSpan(names.INVOKE_WORKFLOW, self._context, id, above, at, attributes, links)
+        return TraceSpan(names.INVOKE_WORKFLOW, self._context, id, above, at, attributes, link)
 
     def _note_reply(self, event: ModelReplied, record: Recorded) -> None:
         if event.usage is not None:
@@ -145,8 +143,8 @@ class Trace:
     def _lapse(self, event: TicketLapsed, record: Recorded) -> None:
         self._wait(event.ticket, names.QUEUE_WAIT, record.at)
 
-    def _enter(self, agent: str, record: Recorded, links: tuple[str, ...] = ()) -> None:
-        """Begin the span of an agent that becomes active: the event's position names its task, and so its span."""
+    def _enter(self, agent: str, record: Recorded, link: str = "") -> TraceSpan:
+        """Begin the leg of an agent that becomes active: the event's position names its task, and so its span."""
         assert self._run is not None
         own = {
             names.CONVERSATION: self.conversation,
@@ -155,7 +153,9 @@ class Trace:
             names.AGENT_NAME: agent,
         }
         id = span_id(task_id(self.conversation, record.position))
-        self._leg = TraceSpan(f"{names.INVOKE_AGENT} {agent}", self._context, id, self._run.id, record.at, own, links)
+        leg = TraceSpan(f"{names.INVOKE_AGENT} {agent}", self._context, id, self._run.id, record.at, own, link)
+        self._leg = leg
+        return leg
 
     def _leave(self, record: Recorded, error: str = "") -> None:
         if self._leg is not None:
@@ -172,12 +172,10 @@ class Trace:
             names.RECEIVER: event.receiver,
             names.MODE: str(event.mode),
             names.ATTEMPT: event.attempt,
-            names.MESSAGE: event.message,
         }
-        name = f"{names.HANDOFF} {event.receiver}"
-        self._handoffs[event.call] = TraceSpan(
-            name, self._context, span_id(handoff), self._above, record.at, attributes
-        )
+        name, id = f"{names.HANDOFF} {event.receiver}", span_id(handoff)
+        offered = TraceSpan(name, self._context, id, self._above, record.at, attributes, message=event.message)
+        self._handoffs[event.call] = offered
         if event.queued:
             self._wait(handoff, names.QUEUE_WAIT, record.at)
 
@@ -192,18 +190,18 @@ class Trace:
         if event.mode is Mode.DELEGATE:
             if offered is not None:
                 child = task_id(child_id(self.conversation, event.call), FIRST_TASK)
-                offered.links = () if event.answered else (span_id(child),)
+                offered.link = "" if event.answered else span_id(child)
             return
-        receiver = span_id(task_id(self.conversation, record.position))
-        if offered is not None:
-            offered.links = (receiver,)
         self._answer(event.call, record, "accepted")
         self._leave(record)
-        self._enter(event.receiver, record, (offered.id,) if offered else ())
+        leg = self._enter(event.receiver, record, offered.id if offered else "")
+        if offered is not None:
+            offered.link = leg.id
 
     def _answer(self, call: str, record: Recorded, outcome: str, error: str = "") -> None:
         if (found := self._handoffs.pop(call, None)) is not None:
-            self._resolve(handoff_id(self.conversation, call), record, {}, error)
+            if self._waits:
+                self._resolve(handoff_id(self.conversation, call), record, {}, error)
             found.attributes[names.OUTCOME] = outcome
             self._finish(found, record.at, error)
 
@@ -253,8 +251,9 @@ ENDS: dict[type, tuple[str, str]] = {
 
 Handler = Callable[[Trace, Any, Recorded], None]
 BEGINNINGS: dict[type, Handler] = {UserSpoke: Trace._hear, RunStarted: Trace._begin, RunResumed: Trace._resume}
-"""What each event that leads to a run does to the spans."""
+"""What each event that leads to a run does to the spans; others do nothing while no run is under way."""
 HANDLERS: dict[type, Handler] = {
+    **BEGINNINGS,
     ModelReplied: Trace._note_reply,
     HandoffOffered: Trace._offer,
     HandoffAccepted: Trace._accept,

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import chain
 
 import msgspec
 from msgspec import Struct
@@ -193,8 +194,8 @@ class Channel:
         return bool(self._subscriptions)
 
     def join(self, subscription: Subscription) -> None:
-        """Give a client what was recorded so far, and from now on what follows."""
-        for frame in self._frames:
+        """Give a client what was recorded and written so far, and from now on what follows."""
+        for frame in chain(self._frames, *self._spoken.values()):
             if subscription.wants(frame):
                 subscription.outbox.put(frame)
         self._subscriptions.append(subscription)

@@ -160,7 +160,7 @@ class Dashboard {
     const reset = (id) => ask({ title: `Reset the breaker of ${nameOf(id)}?`, words: "It closes, its failures are forgotten, and the agent gets handoffs again.", button: "Reset", act: () => post(`/breakers/${encodeURIComponent(id)}/reset`).then(() => this.load()) });
     const row = (each) => [named(each.receiver), h("span", { class: `pill ${STATES[each.state]}` }, h("i", { class: "dot" }), each.state), String(each.failures), each.forced ? "until it is reset" : each.until && each.state === "open" ? (each.until > now() ? `in ${took(each.until - now())}` : "with the next handoff") : "–", String(each.openings),
       ...(this.operates ? [each.state !== "closed" || each.failures ? h("button", { class: "btn small", type: "button", "aria-label": `Reset ${nameOf(each.receiver)}`, onclick: () => reset(each.receiver) }, "Reset") : ""] : [])];
-    return panel("Circuit breakers", {}, scrolling("Circuit breakers", grid({ heads: ["Agent", "State", "Failures in a row", "Next try", "Openings", ...(this.operates ? [""] : [])], rows: breakers.map(row), label: "Circuit breakers" })));
+    return panel("Circuit breakers", {}, scrolling("Circuit breakers", grid({ heads: ["Agent", "State", "Failures", "Next try", "Opened", ...(this.operates ? [""] : [])], rows: breakers.map(row), label: "Circuit breakers" })));
   }
 
   #limits({ limits }) {

@@ -12,7 +12,7 @@ import { Film } from "../run/film.js";
 import { Scrubber } from "../run/scrubber.js";
 import { spansOf } from "../run/spans.js";
 import { Waterfall } from "../run/waterfall.js";
-import { nameFlow } from "../team.js";
+import { nameFlow, nameOf } from "../team.js";
 
 const MARKED = ["handoff_accepted", "handoff_rejected", "handoff_expired", "circuit_found", "handoff_rolled_back"];
 const id = decodeURIComponent(location.pathname.slice(`${root}/runs/`.length));
@@ -102,6 +102,13 @@ class RunPage {
     const { status } = this.row;
     byId("status").replaceChildren(h("span", { class: `pill ${status}` }, h("i", { class: "dot" }), STATUSES[status] ?? status));
     byId("cancel").hidden = !may(this.who, "operator") || !BUSY.includes(status);
+    this.#failure(status === "failed" && !this.flow && this.spans.findLast(({ fatal }) => fatal));
+  }
+
+  // Why the run failed, in full; a workflow says it beside its steps.
+  #failure(span) {
+    byId("failed").hidden = !span;
+    if (span) byId("failed").replaceChildren(icon("triangle-alert"), h("span", {}, h("b", {}, "The run failed. "), h("bdi", {}, sentence(`${span.agent ? `${nameOf(span.agent)}: ` : ""}${span.fatal}`))));
   }
 
   // Show the run as it was after the step with this index.

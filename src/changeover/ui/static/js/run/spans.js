@@ -138,7 +138,8 @@ const STEPS = {
   },
   run_failed(log, e, d, c) {
     log.close(c, e);
-    log.span(e, "other", `run failed: ${d.fault?.reason ?? d.fault?.type ?? ""}`, { bad: true });
+    const why = d.fault?.reason ?? d.fault?.type ?? "";
+    log.span(e, "other", `run failed: ${why}`, { bad: true, fatal: why });
   },
 };
 
