@@ -97,7 +97,7 @@ async def test_where_the_store_says_something_else_than_the_code_the_code_holds_
     await mine.router.put(Profile("lawyer", description="Sues.", specialization="lawsuits"))
     [lawyer] = [each for each in await mine.router.list_available_agents() if each.id == "lawyer"]
     assert (lawyer.description, lawyer.specialization) == ("Reads contracts and leases.", "lawsuits")
-    assert "the store says another description of 'lawyer' than the code, which holds" in caplog.messages
+    assert "code and store differ in the description of 'lawyer'; that of the code holds" in caplog.messages
 
 
 async def test_what_code_declares_is_not_written_to_the_store_by_itself(two: tuple[Team, Team]):

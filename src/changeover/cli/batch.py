@@ -76,7 +76,8 @@ add_exits(batch)
 
 
 def _target(team: Team, workflow: str | None, agent: str | None) -> tuple[str, str, str]:
-    """The team and who works on the lines; raises Mistake if there is no such workflow or agent."""
+    """The name of the team, and the kind and id of what runs for each line; raises Mistake if there is no such workflow
+    or agent."""
     asyncio.run(_look(team))
     roster = team.roster
     for kind, id, known in (("workflow", workflow, roster.workflows), ("agent", agent, roster.seats)):

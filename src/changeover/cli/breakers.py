@@ -21,7 +21,7 @@ ReceiverArgument = Annotated[str, typer.Argument(metavar="RECEIVER", help="The i
 
 @app.command("list")
 def list_breakers(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """List the receivers that ever failed: state, failures in a row, and number of outages."""
+    """List the receivers that failed or were opened by hand: state, failures in a row, and number of outages."""
     found = in_store(store, lambda opened: opened.breakers.listed())
     if as_json:
         _print_json(found)

@@ -42,7 +42,7 @@ def list_events(
     store: DecisionStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List events, newest first, with what became of their deliveries."""
+    """List events, newest first, with the states of their deliveries."""
     from changeover.cli.terminal.render import print_list
 
     with errors_reported():

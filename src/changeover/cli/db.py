@@ -40,7 +40,7 @@ def upgrade(store: DatabaseOption = None) -> None:
 
 
 def _report(done: int, total: int, migration: str) -> None:
-    """Tell of a migration that has run."""
+    """Print a line about a migration that has run."""
     tell(f"{done} of {total}: {migration.removeprefix('Migration ').rstrip('.')}")
 
 

@@ -282,7 +282,8 @@ def add_commands(app: App, kind: Kind) -> None:
 
 
 def add_states(app: App, kind: Kind) -> None:
-    """Give a group the commands that withdraw and bring back; those of agents know agents of code, too."""
+    """Give a group the commands that list, show, withdraw and bring back declarations. Agents have commands of their
+    own, which also know the agents of code."""
 
     @app.command("disable")
     def disable(name: NameArgument, by: WriterOption = None, store: StoreOption = None) -> None:

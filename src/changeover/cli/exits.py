@@ -27,7 +27,7 @@ STEERING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udff
 BROKEN = re.compile("[\ud800-\udfff]")
 """Half a character: Python's stand-in for a byte of an argument that is not UTF-8."""
 LONGEST = 500
-"""How many characters of a text are shown on a line of ours."""
+"""Largest number of characters of a text that are shown on one line."""
 RAW = re.compile(rf"{STEERING.pattern}|[\x7f-\x9f]")
 
 

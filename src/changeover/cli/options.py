@@ -180,7 +180,7 @@ def required_team(address: str | None, why: str) -> str:
 
 
 def nothing_declared(kind: str, team: str | None, store: str | None, group: str = "") -> str:
-    """What a list says that is empty, of things that code or a store can declare; `group` has its command."""
+    """The message of an empty list of what code or a store can declare; `group` has its command."""
     if team is not None or server_of(store) is not None:
         return f"no {kind}"
     return f"the store declares no {kind}; to list those of a team: changeover {f'{group} {kind}'.strip()} --team TEAM"

@@ -36,7 +36,7 @@ def list_schedules(team: TeamOption = None, store: DecisionStoreOption = None, a
 def show_schedule(
     name: NameArgument, team: TeamOption = None, store: DecisionStoreOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show a schedule: what it starts, its next runs, and what became of the last one."""
+    """Show a schedule: what it starts, its next runs, and the outcome of its last run."""
     from changeover.cli.terminal.render import print_json, print_record, when
 
     with errors_reported():
@@ -78,7 +78,7 @@ def pause(name: NameArgument, team: TeamOption = None, store: DecisionStoreOptio
 
 @app.command()
 def resume(name: NameArgument, team: TeamOption = None, store: DecisionStoreOption = None) -> None:
-    """Resume a schedule; what was due while it was paused is not made up for."""
+    """Resume a schedule; runs that were due while it was paused are not made up for."""
     with errors_reported():
         on_bus(team, store, lambda _, schedules: schedules.resume(name))
     say(f"{name} runs again at its due times")

@@ -30,7 +30,7 @@ def _period(value: str | None) -> str | None:
 
 @app.command()
 def add(  # noqa: PLR0913 - each is a declared option
-    user: Annotated[str, typer.Argument(metavar="USER", help="To whom the conversations belong that it begins.")],
+    user: Annotated[str, typer.Argument(metavar="USER", help="The owner of the conversations that it begins.")],
     role: Annotated[Role, typer.Option("--role", metavar="ROLE", help=f"What it may do. {among(Role)}")],
     *,
     expires: Annotated[

@@ -120,7 +120,7 @@ def retry(
     store: DecisionStoreOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
-    """Carry out a step of a workflow that has ended again, and all steps that follow it.
+    """Repeat a step of a workflow that has ended, and all steps that follow it.
 
     To continue from the step that failed, use `changeover resume`.
     """

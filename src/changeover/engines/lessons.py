@@ -15,12 +15,12 @@ from changeover.routing.profile import key
 MANY = 100
 """From this number of outcomes on, one more changes little, and the cache may be slightly old."""
 PAUSE = 1.0
-"""For how many seconds the cache of a capability with many outcomes is used."""
+"""Seconds for which the cache of a capability with many outcomes is used."""
 OVERLAP = 30.0
-"""How many seconds are read again at each look: outcomes of other processes may become visible late, and a failure
-may be taken back."""
+"""Seconds that are read again at each look: outcomes of other processes may become visible late, and a failure may be
+taken back."""
 CAPABILITIES = 256
-"""How many capabilities are cached; models name them in their own words, so there is no end to them."""
+"""Number of capabilities in the cache; models name them in their own words, so there is no end to them."""
 
 
 class Known(Struct, frozen=True):
@@ -43,7 +43,7 @@ class Recollection:
         self._known: dict[str, Known] = {}
 
     async def learned(self, capability: str, now: float, learning: Learning = DEFAULT) -> Learned:
-        """What outcomes of tasks that needed this capability teach; with many outcomes it may be a second old."""
+        """Experience from tasks that needed this capability; with many outcomes it may be a second old."""
         known = self._known.get(capability, NOTHING)
         if len(known.lessons) < MANY or not 0 <= now - known.looked < PAUSE:
             known = await _updated(self._log.experience, capability, known, now, learning)
@@ -57,7 +57,7 @@ class Recollection:
 async def standings(
     lessons: Lessons, capability: str | None = None, agent: str | None = None, learning: Learning = DEFAULT
 ) -> list[Standing]:
-    """How well agents did by capability, the best first; of one capability or one agent if named."""
+    """The standings of agents by capability, the best first; of one capability or one agent if named."""
     names = await lessons.capabilities() if capability is None else [key(capability)]
     found = [each for name in names for each in summary(folded(await lessons.outcomes(name), learning), learning)]
     return [each for each in found if agent in (None, each.agent)]
@@ -72,7 +72,7 @@ async def reset(lessons: Lessons, at: float, capability: str | None = None, agen
 
 
 def folded(lessons: Sequence[Lesson], learning: Learning, learned: Learned = NOTHING.learned) -> Learned:
-    """What is learned with these outcomes added."""
+    """The experience with these outcomes added."""
     for lesson in lessons:
         learned = update(learned, lesson.outcome, learning)
     return learned

@@ -32,25 +32,25 @@ class Placement(Protocol):
         ...
 
     def call(self, live: Conversation) -> None:
-        """An input was left for the process that works on a conversation, or a caller waits for it: call it."""
+        """Call the process that works on a conversation: an input was appended for it, or a caller waits."""
         ...
 
     def recalled(self, conversation: str) -> bool:
-        """A conversation is unfinished, and no live process owns it. True if the process whose turn it is was called;
-        False if this one has to take it up."""
+        """Call the process that has to take up an unfinished conversation without a live owner. False if that is this
+        process."""
         ...
 
     def noticed(self, live: Conversation) -> None:
-        """Commands in flight have changed, so that nothing may be left to do here; or a caller has come to wait."""
+        """Called when commands in flight have changed, so that nothing may be left to do here, or a caller waits."""
         ...
 
     async def heard(self, live: Conversation) -> None:
-        """Another process has recorded something in the tree of a conversation for which callers wait."""
+        """Called when another process has recorded something in the tree of a conversation for which callers wait."""
         ...
 
     async def silent(self, live: Conversation) -> bool:
-        """Nothing was heard for a while of a conversation that another process works on, and for which callers wait.
-        True if that is in order; False if this process has to take it over. Raises EngineError if it cannot go on."""
+        """Called when another process works on a conversation for which callers wait, and has recorded nothing for a
+        while. False if this process has to take it over. Raises EngineError if it cannot go on."""
         ...
 
 
@@ -69,16 +69,16 @@ class InProcess:
         return True
 
     def call(self, live: Conversation) -> None:
-        """The owner hears of an input by itself."""
+        """Do nothing: the owner of a conversation finds inputs in the log itself."""
 
     def recalled(self, conversation: str) -> bool:
         return False
 
     def noticed(self, live: Conversation) -> None:
-        """What rests is released when its callers have been told."""
+        """Do nothing: `Waits` releases a conversation that only waits, once its callers know what is pending."""
 
     async def heard(self, live: Conversation) -> None:
-        """Whether it rests is found out when this process takes it over."""
+        """Do nothing: this process sees what a conversation waits for when it takes it over."""
 
     async def silent(self, live: Conversation) -> bool:
         return False

@@ -36,16 +36,17 @@ class WorkerStatus(Struct, frozen=True, kw_only=True):
 
     name: str
     agents: tuple[str, ...]
-    """The agents whose tickets it claims; empty if it only holds tickets and never said more."""
+    """The agents whose tickets it claims; empty if the worker is known only by the tickets that it holds."""
     started_at: float | None = None
     alive: bool = True
     until: float | None = None
-    """When it counts, or counted, as gone unless it is seen again."""
+    """When it counts as gone, unless it is seen again before."""
     tickets: tuple[str, ...] = ()
 
 
 def standing_of(queued: Queued, served: Mapping[str, int], attempts: int, now: float) -> Standing:
-    """How a ticket stands; `served` counts the live workers of each agent, `attempts` are the claims that may fail."""
+    """The standing of a ticket; `served` counts the live workers of each agent, and after `attempts` claims the ticket
+    is stuck."""
     if queued.rests:
         return "resting"
     if queued.owner:
@@ -107,7 +108,7 @@ OPEN: tuple[Standing, ...] = ("waiting", "stuck")
 
 
 def statuses(tickets: Iterable[Queued], workers: Iterable[SeenWorker], now: float) -> list[WorkerStatus]:
-    """The workers of the store by name: all that are alive, hold a ticket, or were seen within the last day."""
+    """The workers of the store by name: all that are alive or hold a ticket, and those that the store remembers."""
     held = defaultdict[str, list[str]](list)
     for each in tickets:
         if each.owner:

@@ -62,7 +62,7 @@ class HookThread:
         return job
 
     def give_up(self, job: Job) -> None:
-        """Do not begin this job, or let other jobs pass it if it is under way; nothing if it has ended."""
+        """Do not begin this job, or let other jobs pass it if it is under way; does nothing if it has ended."""
         with self._changed:
             if job in self._jobs:
                 self._jobs.remove(job)

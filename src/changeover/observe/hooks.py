@@ -22,12 +22,12 @@ Call = Callable[[], Awaitable[None] | None]
 
 ALIASES = {"agent_handoff": "handoff_accepted"}
 TIMEOUT = 5.0
-"""Seconds that a hook gets, unless the team says otherwise."""
+"""Seconds that a hook may take, unless the team declares another timeout."""
 EVENTS: dict[str, type] = {event.__struct_config__.tag: event for event in get_args(Event)}
 
 
 def hook_faults(hooks: object) -> list[str]:
-    """What is wrong with the hooks of a team: unknown events, and values that are not functions."""
+    """The faults of a team's hooks, one text each: unknown events, and values that are not fitting functions."""
     if not isinstance(hooks, Mapping):
         return [
             f"hooks={hooks!r} is not a dict; give a dict of events to functions, such as {{'agent_handoff': print}}"
@@ -43,14 +43,14 @@ def _arity_faults(name: str, hook: object) -> list[str]:
 
 
 def hook_timeout_faults(seconds: object) -> list[str]:
-    """What is wrong with the declaration `hook_timeout=…`."""
+    """The faults of the declaration `hook_timeout=…`, one text each."""
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < inf:
         return []
     return [f"hook_timeout={seconds!r} is not a number of seconds above 0"]
 
 
 class Observers:
-    """Several observers as one, told in order."""
+    """Several observers as one; each event goes to them in order."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = observers

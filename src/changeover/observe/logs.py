@@ -65,7 +65,8 @@ class JsonLines(logging.Formatter):
 
 
 def configure(format: LogFormat, level: int = logging.INFO) -> None:
-    """Log everything of this library to standard error; what the program has configured itself is left alone."""
+    """Log everything of this library to standard error, in place of the handlers that its logger `changeover` had; all
+    other loggers stay as they are."""
     handler = logging.StreamHandler()
     handler.setFormatter(
         JsonLines() if format == "json" else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
@@ -76,7 +77,7 @@ def configure(format: LogFormat, level: int = logging.INFO) -> None:
 
 
 class Narrator:
-    """Logs what an operator needs to know of conversations: ids, agents and outcomes, and no word that was said."""
+    """Logs what an operator needs to know of conversations: ids, agents and outcomes, but no content."""
 
     reads_handoffs = True
 
@@ -125,7 +126,7 @@ Told = tuple[int, str, dict[str, Any]]
 
 
 def _told(event: Event | Unreadable) -> Told | None:  # noqa: C901 - one line for each kind of event
-    """Level, words and facts of what is logged of an event; None for most."""
+    """Level, message and facts of the log line of an event; None if it has none."""
     match event:
         case RunStarted():
             return logging.INFO, "run started", {"agent": event.agent}

@@ -82,9 +82,9 @@ class Metrics(Struct, frozen=True, kw_only=True):
     """By sender and receiver."""
     totals: AgentMetrics
     depths: dict[int, int] = {}
-    """How many runs made so many handoffs. The runs of delegates are parts of other runs, and are not counted."""
+    """Number of runs, by the number of their handoffs. Runs of delegates are parts of other runs, and do not count."""
     limits: dict[str, int] = {}
-    """How many conversations reached a limit, by its name."""
+    """Number of conversations that reached a limit, by its name."""
     steps: dict[Place, StepMetrics] = {}
     """The steps of workflows, by workflow and step."""
     periods: tuple[Period, ...] = ()

@@ -11,7 +11,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 WIDTHS = (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, DAY, 7 * DAY, 30 * DAY, 365 * DAY)
 """Lengths of a period in seconds. Periods begin at multiples of their length."""
 MOST = 32
-"""Periods of a window, at most."""
+"""A window is at most this many periods long; it touches one more if it begins within a period."""
 
 
 class Period(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_
 
 
 class Scrape(Struct, frozen=True):
-    """What a scrape reads of a team."""
+    """The data of a team that a scrape reads."""
 
     metrics: Metrics
     courses: Sequence[Course]

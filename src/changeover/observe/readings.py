@@ -28,11 +28,11 @@ Values = Mapping[tuple[str, ...], float]
 OTHER = "other"
 """The label of every name that the team does not declare now, so that there are few labels."""
 FRESH = 1.0
-"""Seconds for which readings are not read again: a meter asks for one after the other."""
+"""Seconds for which readings are cached: a meter asks for one after the other."""
 
 
 class Reading(Struct, frozen=True):
-    """What a figure means."""
+    """The meaning of a figure."""
 
     kind: Literal["counter", "gauge"]
     about: str
@@ -77,7 +77,7 @@ SPREADS: dict[str, tuple[str, str, Callable[[Traffic], Spread]]] = {
 
 
 class Snapshot(Struct, frozen=True):
-    """What readings are made of."""
+    """The data of which readings are made."""
 
     tickets: Sequence[Queued]
     circuits: Sequence[Circuit]
@@ -181,8 +181,8 @@ Look = Callable[[], Coroutine[Any, Any, Snapshot] | None]
 
 
 class Watch:
-    """Reads the figures of a team for a meter, which asks in any thread and cannot await; none while the store is away.
-    `look` is a weak reference: a meter lives longer than a team."""
+    """Reads the figures of a team for a meter, which asks in any thread and cannot await. There are none while the
+    store is not open or not available. `look` is a weak reference: a meter lives longer than a team."""
 
     def __init__(self, team: str, look: Callable[[], Look | None]) -> None:
         self.team, self._reference, self._lock = team, look, threading.Lock()

@@ -1,4 +1,4 @@
-"""StepMetrics: how the steps of workflows went over many runs."""
+"""StepMetrics: outcomes, durations and costs of the steps of workflows, over many runs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class StepSum:
             self._elapsed.append(course.elapsed)
 
     def metrics(self) -> StepMetrics:
-        """What was added."""
+        """The metrics of all runs that were added."""
         well = self._ends["done"] + self._ends["compensated"]
         judged = well + self._ends["failed"]
         return StepMetrics(

@@ -41,7 +41,7 @@ class Telemetry(Struct, frozen=True, kw_only=True):
 
 
 def telemetry_faults(given: object) -> list[str]:
-    """What is wrong with the declaration `telemetry=…`."""
+    """The faults of the declaration `telemetry=…`, one text each."""
     if given is None or isinstance(given, bool | Telemetry):
         return []
     return [f"telemetry={given!r} is not True, False or Telemetry(…)"]
@@ -56,7 +56,7 @@ def telemetry_of_environment() -> Telemetry | None:
 def tracing_of(
     declared: bool | Telemetry | None, log: Callable[[], Log], current: Callable[[], Log | None]
 ) -> Tracing | None:
-    """What makes the spans of a team; None without telemetry. `log` opens the log, `current` gives it if it is open."""
+    """The Tracing of a team; None without telemetry. `log` opens the log, `current` gives it if it is open."""
     if not declared:
         return None
     return Tracing(declared if isinstance(declared, Telemetry) else Telemetry(), log, current)

@@ -50,7 +50,7 @@ class TraceSpan(Struct, gc=False):
     """What the sender of a handoff said."""
     end: float = 0.0
     error: str = ""
-    """What kind of fault ended it; empty if none did."""
+    """The kind of the fault that ended it; empty if none did."""
 
 
 class Trace:

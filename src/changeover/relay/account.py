@@ -8,7 +8,7 @@ from changeover.facts import Share, Usage
 
 
 class Account:
-    """What one agent has spent so far."""
+    """The spending of one agent so far."""
 
     __slots__ = ("cost", "handoffs", "input_tokens", "output_tokens", "requests", "retries", "turns")
 

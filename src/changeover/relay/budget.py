@@ -31,7 +31,7 @@ NOTHING = Consumption()
 
 
 def in_tree(state: State) -> bool:
-    """Whether other conversations share the budget; a root without delegates has its own."""
+    """True if other conversations share the budget; a root without delegates has its own."""
     return state.depth > 0 or (state.run is not None and state.run.delegates)
 
 
@@ -78,7 +78,7 @@ def _of_root(before: Consumption, state: State, roster: Roster) -> Reserve | Non
 
 
 def _difference(before: Consumption, now: Consumption, state: State, roster: Roster) -> Reserve | None:
-    # The counts of a run only grow, but for the turn that is due.
+    # The counts of a run only grow, except for the turn that is due.
     return _reserve(before, now, state, roster) if before != now else None
 
 
@@ -131,7 +131,7 @@ def handoffs_left(state: State, run: Run, limits: Limits) -> int:
 
 
 def crowded(state: State, run: Run, receiver: str, limits: Limits) -> bool:
-    """Whether this receiver would be one agent more than the run may have."""
+    """True if this receiver would be one agent more than the run may have."""
     if limits.max_agents is None or receiver in run.agents:
         return False
     found = state.limits.get("max_agents")

@@ -44,11 +44,11 @@ class CallModel(Struct, frozen=True, gc=False):
     not_before: float = 0.0
     """Time before which the engine does not perform it."""
     handoffs: bool = True
-    """Whether the model may hand off now."""
+    """True if the model may hand off now."""
     last: bool = False
-    """Whether the limits allow no further reply: the model gets no tools, and has to answer."""
+    """True if the limits allow no further reply: the model gets no tools, and has to answer."""
     fetches: bool = False
-    """Whether the agent can fetch earlier messages."""
+    """True if the agent can fetch earlier messages."""
     variants: Mapping[str, str] = {}
     """Variants of this tree, by experiment."""
     checks: Sequence[Check] = ()
@@ -76,7 +76,7 @@ class RunTool(Struct, frozen=True, gc=False):
     call: Call
     at_most_once: bool = False
     begun: bool = False
-    """Whether its intent is recorded: a process began it, and its outcome may be unknown."""
+    """True if its intent is recorded: a process began it, and its outcome may be unknown."""
     read_only: bool = False
 
 
@@ -102,7 +102,7 @@ class JudgeResult(Struct, frozen=True, gc=False):
     task: int
     text: str
     expected: Expected
-    """With the sender and its tool whose declaration holds the expectations, functions included."""
+    """The expectations. They name the sender and its tool, whose declaration also has the functions that judge."""
     call: str = ""
     """The call that gave the answer, if a call ends the run."""
 
@@ -118,7 +118,7 @@ class FindReceiver(Struct, frozen=True, gc=False):
     among: tuple[str, ...] = ()
     """Agents that may be chosen; any but the sender if empty."""
     brokered: bool = False
-    """Whether all candidates are asked in turn, busy or not."""
+    """True if all candidates are asked in turn, busy or not."""
 
 
 class JudgeTask(Struct, frozen=True, gc=False):
@@ -131,11 +131,11 @@ class JudgeTask(Struct, frozen=True, gc=False):
     text: str
     limits: Limits
     found: Choice
-    """The tier by the words of the task."""
+    """The tier that the words of the task suggest."""
 
 
 class CallBack(Struct, frozen=True, gc=False):
-    """Call the function that the declaration of a handoff names for what happened to it."""
+    """Call the function that the declaration of a handoff names for its acceptance or its rollback."""
 
     about: Rollback | Acceptance
     attempt: int = 1
@@ -147,7 +147,7 @@ class CallBack(Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> str:
-        """What all attempts have in common."""
+        """The part of the id that all attempts share."""
         return split_handoff(self.about.idempotency_key)[1]
 
     @property
@@ -160,7 +160,7 @@ class CallBack(Struct, frozen=True, gc=False):
         return CallBack(self.about, self.attempt + 1, at)
 
     def done(self) -> RollbackDone | FollowUpDone:
-        """The event of a call that returned, or that is not wanted any more."""
+        """The event of a call that returned, or whose function is no longer declared."""
         return RollbackDone(self.call) if isinstance(self.about, Rollback) else FollowUpDone(self.call)
 
     def failed(self, reason: str, retry_at: float) -> RollbackFailed | FollowUpFailed:
@@ -245,7 +245,7 @@ class RunChild(Struct, frozen=True, gc=False):
     receiver: str
     deadline: float | None = None
     queued: bool = False
-    """Whether workers claim the delegate's work."""
+    """True if workers claim the delegate's work."""
     not_before: float = 0.0
     """Time before which the engine does not open it."""
 
@@ -261,7 +261,7 @@ class CancelChild(Struct, frozen=True, gc=False):
     receiver: str
     reason: str = "cancelled"
     by: str = ""
-    """Who calls it back."""
+    """The agent, caller or engine that cancels it."""
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -290,4 +290,5 @@ Effect = (
 """Effects that `perform` carries out, the same for every engine."""
 
 Command = Effect | AwaitApproval | AskReceiver | AwaitClaim | RunChild | CancelChild
-"""The others belong to each engine, which knows how to wait and where other conversations are."""
+"""All commands. Each engine carries out those that are no Effect itself: it knows how to wait, and where other
+conversations are."""

@@ -30,7 +30,7 @@ KINDS: tuple[Kind, Kind] = ("variable", "artifact")
 ABOUT_CALLS = (ToolFinished, HandoffReturned)
 Source = Literal["caller", "handoff", "tool", "function", "delegate", "rollback", "run"]
 """What changed a value: the caller's `context=`, a handoff that carried it, the Command of a tool or a Function, the
-result of a delegate, a rollback; "run" if the begin or end of a run did."""
+result of a delegate, a rollback; "run" if the beginning or the end of a run did."""
 
 
 class Change(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -64,7 +64,7 @@ class ValueFlow(Struct, frozen=True, gc=False):
     name: str
     """The name of the variable or artifact."""
     kind: Kind
-    """Whether it is a variable or an artifact."""
+    """Variable or artifact."""
     changes: tuple[Change, ...]
     """In the order of the events that made them."""
 
@@ -102,7 +102,7 @@ class _Tree:
                 yield from ((kind, name, change) for name, change in _changes(old, new, made))
 
     def _inherited(self, state: State) -> Context:
-        """What a delegate's conversation begins with: the context of its sender, which changed nothing."""
+        """The context of the sender, with which a delegate's conversation begins: to inherit it is no change."""
         parent = self._states.get(state.parent)
         return (parent.variables, parent.artifacts) if parent is not None else ({}, {})
 

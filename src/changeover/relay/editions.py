@@ -11,12 +11,12 @@ from changeover.relay.ports.declarations import Declaration, Declarations
 from changeover.relay.ports.world import World
 
 Unite: TypeAlias = Callable[[int, Sequence[Declaration]], World]
-"""The team of this edition, which has these rows; raises MisconfiguredError if they are no team."""
+"""Makes the team of an edition from its rows; raises MisconfiguredError if they do not make a team."""
 
 logger = logging.getLogger("changeover.team")
 
 KEPT = 8
-"""How many editions are kept: those of runs that were under way when declarations changed."""
+"""Size of the cache of editions: runs that were under way when declarations changed need the older ones."""
 
 
 class Editions:
@@ -27,20 +27,20 @@ class Editions:
         self.declare(code)
 
     def declare(self, code: World) -> None:
-        """Code declares this team from now on."""
+        """Replace the team that code declares."""
         self._code = self.newest = code
         self.seen = 0
-        """The last edition that was looked at; `newest` is older if that is no team for this process."""
+        """The last edition that was read; `newest` is older if its rows do not make a team in this process."""
         self._worlds: dict[int, World] = {}
 
     async def look(self, declarations: Declarations) -> World:
-        """The team of the store's last edition. If that is no team for this process, the one before holds."""
+        """The team of the store's last edition. If its rows do not make a team here, the team before it stays."""
         edition = await declarations.edition() if self._unite is not None else 0
         if edition != self.seen:
             try:
                 self.newest = await self.at(edition, declarations)
             except MisconfiguredError as error:
-                # Rows are checked when they are written, but other code may have checked them.
+                # Rows are checked when they are written, but a process with other code may have done that.
                 logger.error("the declarations in the store do not fit this team, which goes on as it was: %s", error)
             self.seen = edition
         return self.newest
@@ -59,5 +59,5 @@ class Editions:
 
     @property
     def worlds(self) -> list[World]:
-        """The teams of all editions that are kept."""
+        """The teams of all editions in the cache."""
         return [self._code, *self._worlds.values()]

@@ -148,7 +148,7 @@ def fold_recorded(state: State, entry: Entry) -> list[Recorded]:
 
 
 def recorded(entries: Iterable[Entry]) -> Iterator[Recorded]:
-    """The events of these logs one by one; each log is there from its first entry on."""
+    """The events of these logs one by one; the entries of each log must begin with its first."""
     states: dict[str, State] = {}
     for entry in entries:
         yield from fold_recorded(states.setdefault(entry.conversation, State(entry.conversation)), entry)

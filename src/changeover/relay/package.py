@@ -95,7 +95,7 @@ def task_of(state: State, run: Run) -> HandoffPackage:
 
 
 def _expectations(expected: Expected | None, timeout: float | None = None) -> Expectations:
-    """What is expected of the result, as a package holds it."""
+    """The expectations of the result, as a package holds them."""
     if expected is None:
         return Expectations(timeout=timeout)
     return Expectations(output_schema=expected.schema, success_criteria=expected.criteria, timeout=timeout)
@@ -205,7 +205,7 @@ def _unoffered(result: RunResult, receiver: str, back: DelegateResult | None) ->
 
 
 def _is_escalated(result: RunResult) -> bool:
-    """Whether a person is asked about the package itself, and not about work that its receiver handed on."""
+    """True if a person is asked about the package itself, and not about work that its receiver handed on."""
     return any(each.kind == "escalation" and each.conversation == result.conversation_id for each in result.pending)
 
 

@@ -25,8 +25,8 @@ CONDITIONS = "conditions of tools were judged again, by the recorded context"
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """What a model was sent for one reply. It is rebuilt: what code declares is taken as it is now, and what the store
-    declares as it was then."""
+    """The request that a model was sent for one reply. It is rebuilt from the declarations: those of code as they are
+    now, those of the store as they were then."""
 
     agent: str
     attempt: int = 1
@@ -38,7 +38,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     """The messages, without the bytes of files."""
     tools: tuple[ToolDefinition, ...] = ()
     gaps: tuple[str, ...] = ()
-    """What may differ from what was sent, in words."""
+    """Possible differences from what was sent, in words."""
     rebuilt: bool = True
 
 
@@ -47,7 +47,7 @@ class Moment:
 
     def __init__(self, entries: Sequence[Entry], seq: int) -> None:
         self.reply: ModelReplied | ModelFailed | None = None
-        """What was recorded there; None if it is something else."""
+        """The recorded reply or failure; None if another event was recorded there."""
         self._texts: dict[int, str] = {}
         self._state = State(entries[0].conversation)
         for entry in entries:
@@ -66,7 +66,7 @@ class Moment:
         return self._state.run.edition if self._state.run else 0
 
     def prompt(self, world: World) -> Prompt:
-        """What the model was sent, by the declarations of this world."""
+        """The request that the model was sent, by the declarations of this world."""
         assert self.reply is not None
         agent, edition = self.reply.agent, self.edition
         due = decide(self._state, world.roster) if agent in world.roster.seats else ()

@@ -1,4 +1,4 @@
-"""Results: the RunResult for callers, the error of a failed run, what a delegate returns, the head of its log."""
+"""Results: the RunResult for callers, the error of a failed run, a delegate's return, the head of a conversation."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def head_of(
 
 
 def spent_in(outcomes: Iterable[Outcome]) -> tuple[Spending, ...]:
-    """What each agent spent in these runs, without delegates: their own conversations hold that."""
+    """The spending of each agent in these runs, without delegates: their own conversations hold that."""
     return tuple(
         Spending(outcome.run.id, agent, outcome.at - outcome.run.at, share)
         for outcome in outcomes

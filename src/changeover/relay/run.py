@@ -44,7 +44,7 @@ class Thinking(Struct, frozen=True, gc=False):
     attempt: int = 1
     not_before: float = 0.0
     problem: str = ""
-    """Why the last answer does not do, if it has to be given again."""
+    """Why the last answer does not meet the expectations, if the agent has to answer again."""
 
 
 class Awaiting(Struct, frozen=True, gc=False):
@@ -70,7 +70,7 @@ class Replied(Struct, frozen=True, gc=False):
     problem: str = ""
     """Why it does not meet the expectations; empty if it does."""
     checked: Checked | None = None
-    """What checks made of it, until that is recorded as an event of its own."""
+    """The outcome of its checks, until that is recorded as an event of its own."""
 
 
 class Broken(Struct, frozen=True, gc=False):
@@ -107,12 +107,12 @@ class Task(Struct, gc=False):
     """Number of replies that the run may take for it; 0 for no limit of its own."""
 
     def begin(self) -> None:
-        """The agent has begun to work."""
+        """Mark a pending task as running: the agent has begun to work."""
         if self.status == "pending":
             self.status = "running"
 
     def go_on(self) -> None:
-        """A person has made the decision that the task waited for."""
+        """Mark a waiting task as running: a person has decided."""
         if self.status == "waiting":
             self.status = "running"
 
@@ -212,12 +212,12 @@ class Run(Account):
         """Accounts by agent, without delegates."""
         self.strikes = self.tool_calls = self.repairs = self.checked = 0
         self.below = NOTHING
-        """What delegates and the conversations below them have spent."""
+        """The spending of delegates and of the conversations below them."""
         self.mistake: CallRefused | None = None
         """The last refused call."""
         self.fell_back = self.last_word = False
-        """Whether the team fell back after a handoff that could not be made, and whether an agent has replied after it
-        was told that a budget is exhausted."""
+        """True if the team fell back after a handoff that could not be made; and if an agent has replied after it was
+        told that a budget is exhausted."""
         self.under_way = self.last_turn = self.let_down = ""
         """The model call that was under way when the time ran out, and so was not told; the turn after which the run
         is cancelled, if a caller wants that; why a delegate of the active agent failed, or no receiver answered."""
@@ -226,10 +226,10 @@ class Run(Account):
         self.misjudged: set[str] = set()
         """Rules whose condition raised."""
         self.wishes: dict[str, Expected | None] = {}
-        """What is expected of the answer, by the transfers of the run from the first that expects something; the last
-        one counts."""
+        """The expectations of the answer, by transfer, from the first transfer of the run that has some; the last one
+        counts."""
         self.told = self.delegates = False
-        """Whether the agent was told that no handoff is left, and whether the run has had a delegate."""
+        """True if the agent was told that no handoff is left; and if the run has had a delegate."""
         self.struck: LimitFault | None = None
         """The limit of the whole run that a delegate exceeded."""
         self.trail: list[Passed] = []
@@ -237,7 +237,7 @@ class Run(Account):
         self.progress = self.news = 0
         """Number of steps that achieved something, and of those after which something is new."""
         self.heard: set[tuple[str, ...]] = set()
-        """What read-only tools and delegates were asked, each with its answer."""
+        """Questions to read-only tools and delegates, each with its answer."""
         self.declined: dict[str, Refusal] = {}
         """The last declined handoff under each retry key, until one is accepted."""
         self.verdict: ApprovalDecided | None = None
@@ -249,11 +249,11 @@ class Run(Account):
         self.flow: Flow | None = None
         """The steps of the workflow that the run carries out, if it does."""
         self.worn_out = self.queued = False
-        """Whether workers claimed it too often without finishing it, and whether a handoff of the run was queued."""
+        """True if workers claimed it too often without finishing it; and if a handoff of the run was queued."""
 
     @property
     def undoes(self) -> bool:
-        """Whether a workflow undoes what was done; limits that were reached do not stop that."""
+        """True if a workflow undoes what was done; limits that were reached do not stop that."""
         return self.flow is not None and self.flow.fault is not None
 
     def find(self, call: str, phase: type | tuple[type, ...] = object) -> tuple[Turn, OpenCall] | None:
@@ -285,14 +285,14 @@ class Run(Account):
 
     @property
     def wish(self) -> Expected | None:
-        """What is expected of the answer: by the delegating agent, else by the transfers of this run."""
+        """The expectations of the answer: those of the delegating agent, else those of the transfers of this run."""
         given = self.spoken.given
         if given is not None and given.expected is not None:
             return declared_by(given.expected, given.sender, given.tool)
         return next(reversed(self.wishes.values()), None) if self.wishes else None
 
     def brokers(self, turn: Turn) -> bool:
-        """Whether this is the turn of a caller that has a broker find the receiver."""
+        """True if this is the turn of a caller that has a broker find the receiver."""
         return turn.code and self.spoken.no_takers is not None
 
     def spend(self, agent: str, usage: Usage) -> None:
@@ -354,7 +354,7 @@ class Run(Account):
         return usage.cost if usage.requests else 0.0
 
     def spent(self) -> Spent:
-        """What the run and the conversations below it have spent."""
+        """The spending of the run and of the conversations below it."""
         below = self.below
         return Spent(
             self.turns + below.turns,
@@ -375,7 +375,7 @@ class Run(Account):
         return joined(self.below.shares, self.own_shares()) if self.below.shares else self.own_shares()
 
     def ledger(self, now: float) -> Ledger:
-        """What the run has spent by `now`, its delegates included."""
+        """The spending of the run by `now`, its delegates included."""
         return self._ledger(now, self.shares())
 
     def last_ledger(self, outcome: Outcome) -> Ledger:
@@ -408,14 +408,14 @@ class Outcome(Struct, frozen=True, gc=False):
     returned: tuple[DelegateResult, ...] = ()
     """Results that were returned to code that offered a package."""
     undone: bool = False
-    """Whether a rollback gave the task back, so that there is no step to retry."""
+    """True if a rollback gave the task back, so that there is no step to retry."""
     name: str = ""
     """Display name of the agent, or its id."""
     shares: dict[str, Share] = {}
-    """What each agent spent, without delegates."""
+    """The spending of each agent, without delegates."""
 
     @property
     def resumable(self) -> bool:
-        """Whether the failed step can be retried, or a cancelled workflow can go on."""
+        """True if the failed step can be retried, or a cancelled workflow can go on."""
         stopped = self.fault is not None or (self.cancelled and self.run.flow is not None)
         return stopped and not self.undone

@@ -50,7 +50,7 @@ class Scale:
 
 
 class Undoing(Struct, gc=False):
-    """What rollbacks need to know of handoffs."""
+    """Facts about handoffs that rollbacks need."""
 
     failed: dict[str, str] = {}
     """Handoffs that failed or timed out, and that their declaration rolls back: their partial results by call."""
@@ -124,7 +124,7 @@ class State:
         self.scale = Scale()
         self.inbox: list[tuple[int, UserSpoke]] = []
         self.called_off = False
-        """Whether it is a delegate's conversation that was cancelled before its task arrived."""
+        """True if this is the conversation of a delegate that was cancelled before its task arrived."""
         self.run: Run | None = None
         self.work = Task()
         """The task that the active agent has, or had last."""
@@ -142,7 +142,7 @@ class State:
         self.returning: RollbackRequested | None = None
         """The requested rollback of a transfer."""
         self.callbacks: dict[str, CallBack] = {}
-        """Functions of declarations that have to be called, by the key that all attempts have in common."""
+        """Functions of declarations that have to be called, by the key that all attempts share."""
         self.path: list[str] = []
         self.names: dict[str, str] = {}
         """Display names by agent, of those that have one."""
@@ -180,7 +180,7 @@ class State:
 
     @property
     def alone(self) -> bool:
-        """Whether no worker claims work here, and no other conversation shares the budget; true of most."""
+        """True if no worker claims work here, and no other conversation shares the budget, as in most conversations."""
         run = self.run
         return not (self.depth or (run is not None and (run.delegates or run.queued or run.ticket)))
 
@@ -251,7 +251,8 @@ class State:
             self.carry(base, [turn.updates[place] for place in sorted(turn.updates)])
 
     def owe(self, about: Rollback | Acceptance) -> None:
-        """A function of the handoff's declaration has to be called about this, until it succeeds."""
+        """Note that a function of the handoff's declaration has to be called about this, and retried until it
+        succeeds."""
         due = CallBack(about)
         self.callbacks[due.key] = due
 

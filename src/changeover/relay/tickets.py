@@ -27,7 +27,7 @@ OWN = frozenset({CallModel, CallFunction, RunTool, SeekApproval, PackContext, Fe
 
 
 def has_tickets(state: State) -> bool:
-    """Whether workers claim anything in this conversation; checked with every entry."""
+    """True if workers claim anything in this conversation; checked with every entry."""
     run = state.run
     return run is not None and (run.queued or run.ticket != "")
 
@@ -78,7 +78,7 @@ def open_tickets(state: State) -> set[str]:
 
 
 def is_offered(state: State, ticket: str) -> bool:
-    """Whether the handoff of this ticket is offered and not accepted yet."""
+    """True if the handoff of this ticket is offered and not accepted yet."""
     offers = _offers(state.run) if state.run else ()
     return any(handoff_id(state.id, offer.call) == ticket and not delegated for offer, delegated in offers)
 

@@ -37,9 +37,9 @@ class Offered(Struct, frozen=True, gc=False):
     offer: HandoffOffered
     at: float
     commanded: bool = False
-    """Whether code asked for it, so that the thread does not hold the message for the receiver."""
+    """True if code asked for it, so that the thread does not hold the message for the receiver."""
     index: int = -1
-    """Index of its record among the conversation's handoffs, once it is answered."""
+    """Index of its record among the conversation's handoffs, once a person accepted it with the answer; else -1."""
     needs: tuple[str, ...] = ()
     """Permissions that the receiver needs."""
     waited: float = 0.0
@@ -57,7 +57,8 @@ class Offered(Struct, frozen=True, gc=False):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the receiver can answer: its context is there, and neither a person nor the store has a say."""
+        """True if the receiver can answer: its context is there, no person has decided, and the store found no open
+        circuit."""
         return self.verdict is None and self.tripped is None and (self.packed is not None or not self.offer.packs)
 
     @property
@@ -87,13 +88,13 @@ class Declined(Struct, frozen=True, gc=False):
     """The person who declined, if a person did; then the suggested receiver is asked next."""
     commanded: bool = False
     worn_out: bool = False
-    """Workers claimed it too often without an answer."""
+    """True if workers claimed it too often without an answer."""
     verdict: ApprovalDecided | None = None
     """A person's decision after no receiver accepted."""
     refused: tuple[str, ...] = ()
     """Alternatives that a limit, a guard or a rule refused."""
     misfits: str = ""
-    """What is wrong with needed context variables that are there, but of another type."""
+    """Faults of needed context variables that are there, but of another type."""
     tripped: CircuitFound | None = None
     """The open circuit of the receiver, if it was not asked for that reason."""
 
@@ -107,7 +108,7 @@ class Refusal(Struct, frozen=True, gc=False):
     by: tuple[str, ...]
     """All receivers that declined so far."""
     refused: tuple[tuple[str, str, dict[str, Any]], ...] = ()
-    """What receivers refused themselves since a person decided last: receiver, message and context variables."""
+    """Offers that receivers refused themselves since a person decided last: receiver, message, context variables."""
 
 
 class Directed(Struct, frozen=True, gc=False):
@@ -178,9 +179,9 @@ class OpenCall(Struct, gc=False):
     """Index of the call in the turn, and of the branch in the call."""
     phase: Phase = FRESH
     cleared: bool = False
-    """Whether the approval that its declaration demands is settled."""
+    """True if the approval that its declaration demands is settled."""
     permitted: bool = False
-    """Whether a person approved it."""
+    """True if a person approved it."""
     chosen: ReceiverChosen | None = None
     """The receiver that the router found, if the call names none."""
     conditions: tuple[HandoffConditional, ...] = ()
@@ -202,7 +203,7 @@ class OpenCall(Struct, gc=False):
     """Progress and news of the run, and the length of its trail, when the task was offered to a delegate."""
 
     def holds_for(self, receiver: str) -> bool:
-        """Whether the approvals so far hold if the call leads to this receiver."""
+        """True if the approvals so far hold if the call leads to this receiver."""
         return self.bound is None or self.bound == receiver
 
     def void_unless(self, receiver: str) -> None:
@@ -243,7 +244,7 @@ class Turn(Struct, eq=False):
     unanswered: int
     quiet: bool = False
     code: bool = False
-    """Whether the caller of `Team.offer` asks, not a member of the team."""
+    """True if the caller of `Team.offer` asks, not a member of the team."""
     rule: str = ""
     """The rule of the team that asks, if one does."""
     flow: Flow | None = None

@@ -36,13 +36,13 @@ OUTAGE: Mapping[str, Reply] = {
 
 
 BEGINNING = 3060.0
-"""How many seconds ago the first seed begins."""
+"""Seconds before now at which the first seed begins."""
 BETWEEN, THINKING = 480.0, 95.0
 """Seconds between two seeds, and until a person decides."""
 PACE = 0.004
-"""How long a second of a seed takes, in seconds: what happens at the same time stays in its order."""
+"""Real seconds for one second of a seed: what happens at the same time stays in its order."""
 READS, WRITES = 2.5e-6, 1e-5
-"""What a token costs that a model reads or writes, in US dollars."""
+"""Cost of a token that a model reads, and of one that it writes, in US dollars."""
 
 
 class StoryClock(SystemClock):
@@ -60,7 +60,7 @@ class StoryClock(SystemClock):
         return self._behind > 0
 
     def begin(self, behind: float) -> None:
-        """Tell of what happened so many seconds ago."""
+        """Set the clock back by so many seconds."""
         self._behind = behind
 
     def skip(self, seconds: float) -> None:
@@ -68,7 +68,7 @@ class StoryClock(SystemClock):
         self._behind = max(0.0, self._behind - seconds)
 
     async def spend(self, seconds: float) -> None:
-        """Take so long, beside others that take their time too."""
+        """Let so many seconds pass, while others may do the same."""
         until = self.now() + seconds
         await asyncio.sleep(seconds * PACE)
         self.skip(until - self.now())
@@ -85,7 +85,7 @@ class Seed(Struct, frozen=True):
     messages: Sequence[str | dict[str, Any]]
     """What a customer says, or the inputs of the workflow."""
     approved: bool = False
-    """Whether a person approves what it asks for; else it waits."""
+    """True if a person approves what it asks for; else it waits."""
     cancelled: bool = False
 
 
@@ -103,7 +103,7 @@ OFFLINE = OfflineModel(notice=False)
 
 
 async def reply(request: Request) -> Reply:
-    """The next reply, with what it would take: time while seeds are told, and tokens."""
+    """The next reply, with its usage; while seeds are told, after the time that a model would take."""
     found = await _line(request)
     read, written = 240 + weight(*request.messages), 12 + count(found.text) + 30 * len(found.calls)
     if CLOCK.tells:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from changeover.team import Team
 
 STEPS = 20
-"""How often progress is told in a pipe, at most."""
+"""Largest number of lines about progress in a pipe."""
 
 
 class Item(NamedTuple):
@@ -33,7 +33,7 @@ class Item(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What became of a line."""
+    """The outcome of a line."""
 
     item: Item
     status: str
@@ -61,7 +61,7 @@ class BatchRun:
         self._left_out = self._written = 0
 
     def run(self, file: TextIO, concurrency: int) -> Exit:
-        """Run all items, write their results in order, and list what did not end well; returns the exit code."""
+        """Run all items, write their results in order, and list those that did not complete; returns the exit code."""
         try:
             with self._progress() as progress:
                 asyncio.run(self._all(file, concurrency, progress))
@@ -141,13 +141,13 @@ class BatchRun:
 
 
 class Progress:
-    """Tells progress in lines on standard error."""
+    """Prints lines about progress on standard error."""
 
     def __init__(self, count: int) -> None:
         self._count, self._step = count, max(1, -(-count // STEPS))
 
     def advance(self, ended: int, bad: int) -> None:
-        """So many items have ended, and so many of them did not end well."""
+        """Report the number of items that have ended, and the number of those that did not complete."""
         if ended % self._step == 0 or ended == self._count:
             tell(" ".join(part for part in (f"{ended} of {self._count} done", _bad_words(bad)) if part))
 

@@ -90,7 +90,7 @@ class App(typer.Typer):
             self.command(name, rich_help_panel=panel)(command)
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[F], F]:
-        """As of Typer."""
+        """As in Typer, with our help."""
         return super().command(name, cls=HelpCommand, **options)
 
 
@@ -111,7 +111,7 @@ def _print_help(command: Any, ctx: Any) -> None:
 
 
 def usage(command: Any, ctx: Any) -> str:
-    """How a command is typed."""
+    """The usage line of a command."""
     return " ".join([ctx.command_path, *_usage(command, ctx)])
 
 

@@ -55,7 +55,7 @@ class Page:
         self.margin = max(NARROWEST, *fitting) if fitting else NARROWEST
         self._colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(names)}
         self.lines = 0
-        """How many lines were written."""
+        """Number of lines that were written."""
         self._column = 0
         self._space, self._word = "", ""
         """What was written after the last whole word: blanks, and the beginning of the next word."""

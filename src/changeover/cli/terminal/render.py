@@ -25,7 +25,7 @@ SPACE = 2
 ROOM = 24
 """The narrowest last column; with less room, records are shown one below the other."""
 TITLE = 40
-"""How much of a last column is worth more than a spare column."""
+"""Width of the last column that is worth more than a spare column."""
 CUT = frozenset({"title"})
 """Last columns whose end is left out where it does not fit, so that each row takes one line."""
 EIGHTHS = "▏▎▍▌▋▊▉█"

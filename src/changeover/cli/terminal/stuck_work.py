@@ -28,7 +28,7 @@ class StuckWork(Struct, frozen=True, kw_only=True):
     conversation: str
     since: float
     attempts: int = 0
-    """How often a worker claimed it."""
+    """Number of times that workers claimed it."""
     why: str
     what_to_do: str
 

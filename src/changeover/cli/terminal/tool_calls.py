@@ -54,11 +54,11 @@ class ToolCalls:
         return self._calls.get(handoff_id(conversation, call_of(id)))
 
     def withhold(self, conversation: str, id: str) -> None:
-        """The call does not begin: it waits for a person, or it ended before."""
+        """Drop a call that does not begin: it waits for a person, or it ended before."""
         self._new.pop(handoff_id(conversation, id), None)
 
     def approve(self, recorded: Recorded, decided: ApprovalDecided) -> None:
-        """A person let the call begin, with its arguments or with others."""
+        """Take in a call that a person approved, with its arguments or with others."""
         decision, at = decided.decision, recorded.conversation
         call = self.find(at, decided.call)
         if call is not None and isinstance(decision, Approve | Edit):

@@ -185,7 +185,7 @@ class Transcript:
             self._note(at, describe(agent, event))
 
     def _idle(self) -> None:
-        """Nothing was heard for a while: show the calls that have begun, and what is awaited."""
+        """After a while without news, show the calls that have begun, and what is awaited."""
         self.calls.begin(self._speaks)
         if tools := self.calls.under_way:
             self.page.busy(", ".join(begun.call.name for begun in tools), min(begun.at for begun in tools))

@@ -223,7 +223,7 @@ class WorkerProcess:
 
 
 async def outcome_of(team: Team, ticket: Ticket) -> tuple[str, str]:
-    """How the work on a ticket ended, in a word, and the reason if it failed."""
+    """The end of the work on a ticket in a word, and the reason if it failed."""
     entries = await team.log.read(ticket.place)
     last = State(ticket.place).fold(entries).last
     if last is not None and last.run.ticket == ticket.id:

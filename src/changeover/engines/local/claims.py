@@ -77,7 +77,7 @@ class Alarms:
             self._set[taken.claim] = self._dispatcher.begin(self._expire(taken, asked, until))
 
     def stop(self, taken: Taken) -> None:
-        """The holder of the claim has said something, or lost it."""
+        """Stop the alarm of a claim: its holder has answered, or has lost it."""
         if alarm := self._set.pop(taken.claim, None):
             alarm.cancel()
 
@@ -94,7 +94,7 @@ class Alarms:
 
 
 class Claims:
-    """What workers do with tickets, through this engine."""
+    """Carries out what workers do with tickets."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -176,7 +176,7 @@ class Claims:
             raise refused(answer.answer)
 
     async def _holds(self, taken: Taken) -> bool:
-        """Whether a claim holds, without renewing it."""
+        """True if a claim holds, without renewing it."""
         queued = await self._log.queue.tickets(taken.ticket.id)
         return any(each.owner == taken.token for each in queued)
 
@@ -205,7 +205,7 @@ class Claims:
         return _in_time(event, ticket)
 
     async def _judged(self, finish: Finish) -> ResultJudged | None:
-        """What the check of a result finds; None if nothing is expected of it."""
+        """The outcome of the check of a result; None if nothing is expected of it."""
         live = await self._conversations.get(finish.conversation)
         async with live.lock:
             await self._conversations.refresh(live)

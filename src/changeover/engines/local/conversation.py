@@ -28,7 +28,7 @@ from changeover.relay.stream import Recorded
 from changeover.relay.tickets import delegated, resting
 
 Ended = Outcome | RunResult
-"""How a run ended, or the interim result of one that waits for a person or a worker."""
+"""The outcome of a run, or the interim result of one that waits for a person or a worker."""
 Reader = Callable[[Recorded], None]
 
 NO_OVERRIDES: Mapping[int, Override] = {}
@@ -97,7 +97,7 @@ class Conversation:
         self.patient: dict[int, list[asyncio.Future[Ended]]] = {}
         """Callers that wait until a run ends."""
         self.expected: list[tuple[Callable[[State], bool], asyncio.Future[None]]] = []
-        """Callers that wait until something holds of the state, as it is in the log."""
+        """Callers that wait until a condition holds for the state that is in the log."""
         self.asleep = False
         """True while nothing goes on until a person decides or a worker claims what is `pending`."""
         self.pending: list[ApprovalRequest | Ticket] = []
@@ -116,9 +116,9 @@ class Conversation:
         self.promised: dict[str, tuple[str, str]] = {}
         """Commands whose receiver accepted and is limited in its capacity: the receiver, and where it will work."""
         self.overrides: Mapping[int, Override] = NO_OVERRIDES
-        """What callers gave for runs that have not ended in place of the team's declarations, by run."""
+        """Overrides of the team's declarations that callers gave for runs that have not ended, by run."""
         self.ended: list[int] = []
-        """Runs whose end is committed, and whose callers have not been told yet."""
+        """Runs whose end is committed, and whose callers do not have the outcome yet."""
 
     @property
     def idle(self) -> bool:
@@ -153,7 +153,7 @@ class Conversation:
 
     @property
     def override(self) -> Override | None:
-        """What holds for the current run in place of the team's declarations."""
+        """The overrides of the team's declarations for the current run."""
         return self.overrides.get(self.state.run.id) if self.overrides and self.state.run else None
 
     def works(self, commands: Sequence[Command]) -> bool:
@@ -208,7 +208,7 @@ class Conversation:
         return future
 
     def expect(self, holds: Callable[[State], bool], future: asyncio.Future[None]) -> asyncio.Future[None]:
-        """Resolve the future once this holds of the state. The caller holds the lock."""
+        """Resolve the future once this condition holds for the state. The caller holds the lock."""
         self.expected.append((holds, future))
         return future
 
@@ -247,7 +247,7 @@ class Conversation:
         self.ended += [run for run in {**self.waiters, **self.patient} if run in state.outcomes]
 
     def wake(self) -> None:
-        """Give callers the outcomes of runs that have ended, and tell those who expect what holds now."""
+        """Give callers the outcomes of runs that have ended, and resolve the conditions that hold now."""
         if self.expected and not self.stale:
             self.expected = [each for each in self.expected if not self._is_met(*each)]
         while self.ended:
@@ -295,7 +295,7 @@ def is_recorded_late(command: Command) -> bool:
 
 
 KEPT = 1_024
-"""How many conversations are kept in memory before idle ones are dropped."""
+"""Number of conversations in the cache from which on idle ones are dropped."""
 
 
 class Conversations:

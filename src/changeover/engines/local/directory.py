@@ -54,14 +54,14 @@ class LiveDirectory:
         self.known = self.known and (newest.connections is None or not newest.connections.serves)
 
     def world_of(self, state: State) -> World:
-        """The world in which the run of a conversation is performed; `world_for` has it made, if it is not there."""
+        """The world in which the run of a conversation is performed; `world_for` makes it, if it is missing."""
         run = state.run
         if run is None or run.edition == self.world.roster.edition:
             return self.world
         return self._worlds.get(run.edition, self.world)
 
     def known_world(self, state: State) -> World | None:
-        """The same if all is known that it depends on; else None, and `world_for` has to find it out first."""
+        """The same if this process has read all that it depends on; else None, and `world_for` has to read it first."""
         if not self.known:
             return None
         run, newest = state.run, self.world
@@ -135,21 +135,21 @@ class LiveDirectory:
         return self._tools_version
 
     def _outdate(self) -> None:
-        """Tools have changed: look before the next decision."""
+        """Note that tools have changed, so that `look` runs before the next decision."""
         self.known = False
 
     def _warn(self) -> None:
         profiles = {each.id: each.profile for each in self._kept if each.profile is not None}
         for id, names in overruled(self._editions.newest.registry, profiles).items():
-            logger.warning("the store says another %s of %r than the code, which holds", " and ".join(names), id)
+            logger.warning("code and store differ in the %s of %r; that of the code holds", " and ".join(names), id)
 
     def capacity(self, agent: str, world: World | None = None) -> int | None:
-        """How many tasks an agent can do at once; None if that is not limited."""
+        """Number of tasks that an agent can do at once; None for no limit."""
         seat = (world or self.world).roster.seats.get(agent)
         return seat.agent.max_concurrency if isinstance(seat, Seat) else None
 
     async def room(self, agent: str, place: str = "") -> float:
-        """How many more tasks an agent can take now, apart from one in this place."""
+        """Number of further tasks that an agent can take now; one in this place does not count."""
         most = self.capacity(agent)
         return inf if most is None else max(0, most - len(await self._places(agent) - {place}))
 
@@ -160,7 +160,7 @@ class LiveDirectory:
         return {agent: Load(len(await self._places(agent)), waiting[agent], self.capacity(agent)) for agent in agents}
 
     async def learned(self, capability: str) -> Learned:
-        """What earlier tasks that needed this capability teach about agents."""
+        """Experience with agents from earlier tasks that needed this capability."""
         clock, learning = self.world.clock, self.world.routing.learning or DEFAULT
         return await self._recollection.learned(capability, clock.now(), learning)
 

@@ -284,7 +284,7 @@ class Dispatcher:
 
     async def _may_retry(self, live: Conversation, command: Command, error: Conflict | LeaseLost) -> bool:
         """True if the outcome of a command can be recorded in another attempt. If no other process has taken the
-        conversation over since the lease ran out, it counts, so that the effect is not begun again."""
+        conversation over since the lease ran out, the outcome counts, so that the effect is not begun again."""
         if isinstance(error, Conflict):
             return await self.log.find(live.state.id, command.id) is None
         live.stale = True
@@ -408,5 +408,5 @@ class Dispatcher:
         return task
 
     def soon(self, work: Coroutine[Any, Any, None]) -> None:
-        """`begin`, for work whose end is of no interest to the caller."""
+        """`begin`, for a caller that does not wait for the task."""
         _ = self.begin(work)

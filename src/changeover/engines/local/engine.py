@@ -136,7 +136,7 @@ class LocalEngine:
 
     @at_home
     async def room(self, agent: str) -> float:
-        """How many more tasks an agent can take now."""
+        """Number of further tasks that an agent can take now."""
         return await self._here().directory.room(agent)
 
     @at_home
@@ -189,7 +189,7 @@ class LocalEngine:
         return self._dispatcher
 
     def _placement(self) -> Placement:
-        """Says what the next dispatcher works on."""
+        """The placement of the next dispatcher."""
         return InProcess(self._is_elsewhere)
 
     def _is_elsewhere(self, conversation: str) -> bool:

@@ -20,7 +20,7 @@ logger = logging.getLogger("changeover.engine")
 
 LAPSED = "its worker did not renew its lease"
 BEYOND = (*UNREADABLE, ClaimLost)
-"""A ticket is left to a newer version, or is over meanwhile: the others must not wait for that."""
+"""Errors of a ticket that is left to a newer version, or that has ended: they must not stop the work on others."""
 
 
 class Lapses:
@@ -57,7 +57,7 @@ class Lapses:
             logger.warning("claims that lapse are noticed later: %s", error)
 
     async def _is_due(self) -> bool:
-        """Wait until the next look is due; False if it is due earlier by now."""
+        """Wait until the next look is due; False if it became due earlier meanwhile, so that the caller waits again."""
         self._sooner.clear()
         try:
             await asyncio.wait_for(self._sooner.wait(), self._due - self._dispatcher.loop.time())

@@ -90,7 +90,7 @@ class Performer:
         return perform(world, command, intend, partial(self._deltas.send, root) if wanted else None)
 
     async def _effect_after_look(self, live: Conversation, command: Effect) -> Event:
-        """Tools have changed since the last decision: the model is offered those that there are now."""
+        """Perform an effect after a look at the store and the servers: tools may have changed since the decision."""
         await self._directory.world_for(live.state, ())
         return await self._effect(live, command, self._directory.world_of(live.state))
 

@@ -288,8 +288,8 @@ class Recorder:
             await self._directory.look()
 
     async def _circuits(self, entry: Entry, reading: Reading | None, roster: Roster, calm: bool) -> Circuits | None:
-        """What an entry reports to the circuit breakers; read from the log for the first failure in a log without
-        rows."""
+        """What an entry reports to the circuit breakers. Without a `reading` the log is folded again, which happens
+        only with the first failure."""
         if reading is None:
             reading = Reading(State(entry.conversation).fold(await self._log.read(entry.conversation)))
             reading.fold(entry)
@@ -312,7 +312,7 @@ class Recorder:
         return replace(head, working=False) if passed_on else head
 
     def _committed(self, live: Conversation, head: Head, ended: int) -> None:
-        """The state is in the log: end the claims that are over with it, and note the runs that ended."""
+        """After the commit, end the claims that are over, and note the runs that ended."""
         state = live.state
         live.stale, live.known, live.attempt, live.owned = False, state.position, "", head.working
         if head.gone or head.rests:
@@ -322,7 +322,7 @@ class Recorder:
             live.note_ends(len(state.outcomes) - ended)
 
     def _publish(self, live: Conversation, entry: Entry, agent: str, witness: Witness | None) -> None:
-        """Wake conversations above, cancel commands that are not wanted any more, and inform readers and observer."""
+        """Wake conversations above, cancel commands that are no longer outstanding, and inform readers and observer."""
         if live.asleep:
             self._waits.rouse(live)
         if live.flight and (live.missed or not ABANDONING.isdisjoint(map(type, entry.events))):

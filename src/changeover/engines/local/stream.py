@@ -41,7 +41,7 @@ class Reading:
         self._joined.enter_context(deltas.listening(live.state.root, self.put))
 
     def part(self) -> None:
-        """Read nothing more, on the loop of the engine."""
+        """Stop following the conversation and its deltas; called on the loop of the engine."""
         self._joined.close()
 
     def leave(self, answer: asyncio.Future[RunResult]) -> None:

@@ -39,7 +39,7 @@ class Timeouts:
             self._dispatcher.soon(self._alarm(live, state.run, timeout))
 
     def end_of(self, state: State) -> float | None:
-        """When the current run times out, unless a person is awaited."""
+        """When the current run times out; None while it waits for a person."""
         run = state.run
         if run is None or run.waiting.asked or (timeout := self._timeout(state, run)) is None:
             return None
@@ -76,7 +76,7 @@ class Waits:
         self.holdings = Holdings()
 
     def rests(self, live: Conversation) -> bool:
-        """True if all that is in flight, here and below, is waits; callbacks go on beside them."""
+        """True if all commands in flight, here and below, are waits; callbacks do not count."""
         others = [command for command in live.commands if not isinstance(command, CallBack)]
         return bool(others) and all(self._is_wait(live, command) for command in others)
 
@@ -101,7 +101,7 @@ class Waits:
             live.pending = [request for command in live.commands for request in self._pending(command)]
             live.asleep = True
             if not any(isinstance(command, CallBack) for command in live.commands):
-                await self._let_go(live)
+                await self._release(live)
             live.tell_pending()
         parent = self._conversations.cached(live.state.parent) if live.state.parent else None
         if parent is not None:
@@ -109,7 +109,7 @@ class Waits:
             # In a task of its own: the current task may be the one that waits for the child, and ends with this.
             self._dispatcher.soon(self._dispatcher.notify(parent))
 
-    async def _let_go(self, live: Conversation) -> None:
+    async def _release(self, live: Conversation) -> None:
         """Give up ownership and the claim. If another process left an input meanwhile, go on instead."""
         ticket, due = live.resting_ticket(), self.due(live)
         live.drop(self._resumed_by_others)
@@ -133,8 +133,8 @@ class Waits:
         return self.due(live) is not None or any(command.deadline is not None for command in waits)
 
     async def next_due(self, live: Conversation) -> tuple[float | None, bool]:
-        """When a conversation that is left to the clock has to be looked at, and True if the time of a delegate or of
-        the run stands still while a person is awaited below. The caller holds the lock."""
+        """When a conversation that waits for the clock has to be taken up; and True if the deadline of a delegate
+        stands still, because the delegate waits for a person. The caller holds the lock."""
         now, paused = self._dispatcher.directory.world.clock.now(), False
         due = self.due(live)
         ends = [] if due is None else [max(due, now + await self._still(live, now))]
@@ -149,13 +149,15 @@ class Waits:
         return min(ends, default=None), paused
 
     async def _still(self, live: Conversation, now: float) -> float:
-        """How many of the next seconds, at most one, a person is awaited in a conversation or below it."""
+        """By how much the time spent waiting for people grows in the next second; 0 if no person is awaited here or
+        below."""
         later = await self._conversations.waited(live, now + 1)
         return later - await self._conversations.waited(live, now)
 
     async def tell_if_resting(self, live: Conversation, patient: bool = False) -> None:
         """Tell callers what is pending in a conversation that other processes work on, if nothing else goes on in its
-        tree. If the program decides about requests itself, that is known only after a while: `patient`."""
+        tree. If the program decides about requests by `ask`, that is known only after a while: `patient` says that it
+        has passed."""
         if not live.waiters or live.state.run is None:
             return
         if (self._dispatcher.directory.world.ask is None or patient) and (
@@ -165,7 +167,7 @@ class Waits:
             live.tell_pending()
 
     async def _rests_on(self, conversation: str) -> list[ApprovalRequest | Ticket]:
-        """What a tree waits for, from the log; empty if something goes on in it."""
+        """The requests and tickets that a tree waits for, from the log; empty if something goes on in it."""
         state = State(conversation).fold(await self._log.read(conversation))
         if state.run is None:
             return []
@@ -195,7 +197,7 @@ class Waits:
         )
 
     def rouse(self, live: Conversation) -> None:
-        """Something was recorded in a conversation that was asleep: all above it may go on."""
+        """Wake a conversation in which something was recorded, and let all above it go on."""
         live.asleep = False
         above = live.state.parent
         while above:
@@ -208,12 +210,12 @@ class Waits:
             self._dispatcher.soon(self._dispatcher.go_on_with(live.state.root))
 
     def reopen(self, child: str) -> None:
-        """A delegate that is run again counts as awake until it is checked: another process may have continued it."""
+        """Count a delegate that is run again as awake until it is checked: another process may have continued it."""
         if (live := self._conversations.cached(child)) is not None:
             live.asleep = False
 
     def give_way(self, live: Conversation) -> None:
-        """Another process works on the conversation: drop the waits, which that process has now."""
+        """Drop the waits of a conversation that another process works on: that process has them now."""
         live.asleep = False
         live.drop(lambda command: isinstance(command, AwaitApproval | AwaitClaim | RunChild))
 

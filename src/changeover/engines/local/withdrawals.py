@@ -22,8 +22,8 @@ CLEAN_UP = 5.0
 
 
 class Withdrawals:
-    """What callers withdraw. A hook never waits for the end: callers are told of it only after the hook has
-    returned."""
+    """Cancels and rolls back work for callers. A caller in a hook never waits for the end, which is reported only after
+    the hook has returned."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher, self._conversations = dispatcher, dispatcher.conversations
@@ -79,7 +79,7 @@ class Withdrawals:
             await asyncio.wait(leaving, timeout=CLEAN_UP)
 
     async def _until(self, live: Conversation, holds: Callable[[State], bool]) -> None:
-        """Go on with a conversation until this holds of it, whichever process works on it."""
+        """Go on with a conversation until this condition holds for it, whichever process works on it."""
         if in_hook():
             return
         async with live.lock:

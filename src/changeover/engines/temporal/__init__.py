@@ -13,7 +13,7 @@ from changeover.relay.ports.engine import Engine, EngineSetup
 from changeover.tools.secret import REFERENCE, reference_faults
 
 MOST = 900
-"""Characters of the ids of agents that a worker may serve by name: Temporal bounds the name of a worker."""
+"""Largest number of characters in the ids of the agents that a worker serves: Temporal limits the name of a worker."""
 LEAST = {"concurrency": 1, "history": 20}
 SECONDS = ("heartbeat", "task", "sticky", "leg", "unclaimed", "grace")
 

@@ -34,14 +34,14 @@ CONVERSATION = SearchAttributeKey.for_keyword("ChangeoverConversation")
 RETRY = 0.5
 """Seconds before a call that did not get through is repeated; they double up to eight."""
 FRESH = 5.0
-"""Seconds for which it is believed which agents have workers of their own."""
+"""Seconds for which the cached list of agents that have workers of their own is used."""
 SERVES = " serves "
 """Stands before the agents in the name of a worker."""
 QUIET = 2.0
 """Seconds without news after which it is checked that a worker serves a conversation; then after twice as many, so
 that many callers who wait cost Temporal little."""
 MANY = 10_000
-"""Conversations of which it is remembered when they were called."""
+"""Number of conversations whose last call is remembered."""
 REFUSALS = (
     RPCStatusCode.INVALID_ARGUMENT,
     RPCStatusCode.NOT_FOUND,

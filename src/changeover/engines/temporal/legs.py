@@ -20,15 +20,15 @@ from changeover.relay.inputs.claims import End
 from changeover.relay.result import head_of
 
 AGAIN, LONG = 10.0, 60.0
-"""Seconds after which a conversation that is still unfinished, and has no owner, is called: if it has no workflow, and
-in any case."""
+"""Seconds after which a conversation that is still unfinished, and has no owner, is called: the first number if it has
+no workflow, the second in any case."""
 SOON, LATEST = 0.05, 1.6
 """Seconds after which delegates are called although the leg that gave them work is not over: they double up to the
 second number, so that few signals call many delegates."""
 STILL = 0.02
 """Seconds without news of a tree after which it is checked whether it waits for people."""
 PAUSES = 9
-"""How many times as long as such a check took the next one waits: large trees take long to check."""
+"""The pause after such a check, as a multiple of the time that the check took: large trees take long to check."""
 
 
 class Leg:
@@ -124,7 +124,7 @@ class Legs:
         return False
 
     def _serves(self, agent: str) -> bool:
-        """True if the active agent has its legs here."""
+        """True if this worker serves the agent."""
         own = self.connection.known_queue(agent)
         return agent in self._agents if self._agents else not own
 
@@ -257,7 +257,7 @@ class Legs:
         return await asyncio.shield(leg.done)
 
     async def look(self, conversation: str) -> None:
-        """Others have recorded something in a conversation that is worked on here."""
+        """Go on with a conversation of this process in which another process has recorded something."""
         if conversation in self._legs:
             await self.dispatcher.go_on_with(conversation)
 

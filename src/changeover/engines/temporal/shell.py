@@ -26,7 +26,7 @@ PAUSE, LONGEST = 0.1, 10.0
 
 @dataclass
 class Terms:
-    """How legs are run; a workflow keeps those with which it was started."""
+    """The settings of legs; a workflow keeps those with which it was started."""
 
     queue: str
     """The task queue of agents that have no worker of their own."""
@@ -37,8 +37,8 @@ class Terms:
     """After this time without a worker, a leg goes to the default queue."""
     attributes: bool = False
     history: int = 0
-    """The events after which the workflow goes on with a new history when no leg is under way; 0 if only Temporal says
-    when. After twice as many no leg is begun before."""
+    """Number of events after which the workflow goes on with a new history as soon as no leg is under way. After twice
+    as many, no leg is begun before that. 0 if only Temporal says when."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Leg:
 
 @dataclass
 class Report:
-    """What is left when a leg is over."""
+    """The end of a leg: what is left to do, where and when."""
 
     at: int
     """The position up to which the worker has seen the log."""

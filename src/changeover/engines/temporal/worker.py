@@ -121,7 +121,7 @@ class TemporalWorker:
 
 
 def _outcome(leg: Leg, working: asyncio.Future[Report]) -> Report:
-    """The report of a leg. An error is told in this process only, because its words may hold content."""
+    """The report of a leg. The text of an error stays in this process, because it may hold content."""
     if working.cancelled():
         raise ApplicationError(STOPPED, category=ApplicationErrorCategory.BENIGN)
     if (error := working.exception()) is not None:

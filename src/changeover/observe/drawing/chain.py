@@ -57,7 +57,7 @@ ENDED = {
     HandoffState.REJECTED: "rejected",
     HandoffState.RETURNED: "returned",
 }
-"""How handoffs end whose end no event of their own says: it comes with the end of the run."""
+"""The ends of handoffs that no event of their own ends: they end with the run."""
 
 
 class Hop(Struct):
@@ -93,7 +93,7 @@ class Edge(Struct):
     """The id of the handoff, if it is one."""
     state: str = "offered"
     reason: str = ""
-    """Why it was made; or, if it came to nothing, why that is."""
+    """Why it was made or, if it came to nothing, why it failed."""
     tokens: int = 0
     """The tokens of the context that went along."""
     seconds: float | None = None
@@ -147,7 +147,7 @@ class Chain:
             step(self, strand, item, item.event)
 
     def finish(self, handoffs: Iterable[HandoffRecord]) -> None:
-        """Take over how handoffs ended whose end no event of their own says."""
+        """Set the ends of handoffs that no event of their own ends, from their records."""
         for record in handoffs:
             edge, hop = self._offers.get(record.id, (None, None))
             if edge is None or hop is None or edge.bad:
@@ -237,7 +237,7 @@ class Chain:
             strand.current, strand.open = hop, None
 
     def _work(self, strand: Strand, item: Recorded, event: Event) -> None:
-        """A member did a piece of work; after its delegates it does so in another hop."""
+        """Add a piece of work of a member; after its delegates, the work begins another hop."""
         if strand.open is not None and strand.current is not None:
             self._again(strand, item, strand.current, strand.open)
             strand.current.began = getattr(event, "began", 0.0) or item.at
@@ -255,7 +255,7 @@ class Chain:
             strand.current.errors += not event.ok
 
     def _again(self, strand: Strand, item: Recorded, before: Hop, aside: Sequence[Hop]) -> None:
-        """The current agent goes on after what it offered to others."""
+        """Begin another hop of the current agent, which goes on after what it offered to others."""
         before.ended, before.status = before.ended or strand.offered, "completed"
         hop = self._hop(item, before.agent, "running", "again")
         strand.stages.append([hop])
@@ -272,7 +272,7 @@ class Chain:
         return strand.current or hop if strand is not None and begun else hop
 
     def _lose(self, strand: Strand, item: Recorded, event: Lost) -> None:
-        """An offer came to nothing; a condition counts only if other receivers are asked first."""
+        """End an offer that came to nothing; a condition counts only if other receivers are asked first."""
         edge, hop = self._offers.get(handoff_id(strand.id, event.call), (None, None))
         if edge is None or hop is None or (isinstance(event, HandoffConditional) and not event.put_off):
             return
@@ -310,7 +310,7 @@ class Chain:
             self._refuse(strand, item, event.call, event.receiver, event.reason)
 
     def _refuse(self, strand: Strand, item: Recorded, call: str, receiver: str, reason: str) -> None:
-        """A handoff was not made; the end of one that was offered is known already."""
+        """Add a handoff that was refused before an offer; the end of one that was offered is known already."""
         if (source := strand.current) is None or (strand.id, call_of(call)) in self._tried:
             return
         hop = self._aside(strand, item, receiver, False)

@@ -32,13 +32,13 @@ class Step(Struct, frozen=True):
     inner: tuple[Step, ...] = ()
     id: str = ""
     declined: bool = False
-    """The receiver did not accept it: the task stayed with the sender."""
+    """True if the receiver did not accept it: the task stayed with the sender."""
     retry_of: str = ""
     """The id of the step that was declined before."""
     undone: bool = False
-    """It was accepted, then rolled back."""
+    """True if it was accepted, then rolled back."""
     broken: bool = False
-    """It came to nothing: it was refused or rejected, it failed, or its time ran out."""
+    """True if it came to nothing: it was refused or rejected, it failed, or its time ran out."""
     attempt: int = 1
     reason: str = ""
     variables: tuple[str, ...] = ()
@@ -159,7 +159,7 @@ def _step(
 
 
 def declined(record: HandoffRecord) -> bool:
-    """Whether the receiver never had the task. A person who answers at once has no task either, but accepted."""
+    """True if the receiver never had the task. A person who answers at once has no task either, but accepted."""
     taken = bool(record.task_id) or (record.mode is Mode.DELEGATE and not record.error)
     return not taken or record.state is HandoffState.REJECTED
 

@@ -19,7 +19,7 @@ from changeover.observe.drawing.lanes import place_stages
 from changeover.observe.drawing.layout import Point, Rect
 
 COLUMNS = 4
-"""How many columns a row has at most."""
+"""Largest number of columns in a row."""
 WIDTH, HEIGHT = 150.0, 34.0
 """The size of a box."""
 TURN, WORDS = 56.0, 206.0
@@ -27,7 +27,7 @@ TURN, WORDS = 56.0, 206.0
 LINE, PAD, APART, SLOT = 14.0, 16.0, 14.0, 6.0
 """The height of a line of a label, free space at the edges, between boxes, and between lines side by side."""
 LONG, NAME = 30, 17
-"""How many letters a line of a label has at most, and a line of the name in a box."""
+"""Largest number of letters in a line of a label, and in a line of the name in a box."""
 PITCH = TURN + WORDS + WIDTH
 
 
@@ -42,7 +42,7 @@ class Stop(Struct, eq=False):
     """The handoff that led to it."""
     above: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
-    """What stands above and below its arrow."""
+    """The lines above and below its arrow."""
     y: float = 0.0
     """The middle of its box."""
 
@@ -53,28 +53,28 @@ class Stop(Struct, eq=False):
 
     @property
     def names(self) -> list[str]:
-        """What its box says, in at most two lines."""
+        """The text of its box, in at most two lines."""
         return wrap(self.agent, NAME, max_lines=2, placeholder="…") or [""]
 
     @property
     def box(self) -> Rect:
-        """Where it is."""
+        """The rectangle of its box."""
         return Rect(PAD + (self.column % COLUMNS) * PITCH + TURN + WORDS, self.y - HEIGHT / 2, WIDTH, HEIGHT)
 
     @property
     def words(self) -> Rect:
-        """Where the label of its arrow is."""
+        """The rectangle of the label of its arrow."""
         height = LINE * (len(self.above) + len(self.below))
         return Rect(self.box.x - WORDS, self.y - LINE * len(self.above) - 4, WORDS - 8, height + 8)
 
     @property
     def up(self) -> float:
-        """How much space it takes above its middle."""
+        """Space that it takes above its middle."""
         return max(HEIGHT / 2, LINE * len(self.above) + 6)
 
     @property
     def down(self) -> float:
-        """How much space it takes below its middle."""
+        """Space that it takes below its middle."""
         return max(HEIGHT / 2, LINE * len(self.below) + 6)
 
 
@@ -141,7 +141,7 @@ class _Walk:
         place_stages([self.stops[:1]], lambda stop: self._inside.get(stop, ()), put)
 
     def follow(self, first: Stop, steps: Sequence[Step]) -> Stop:
-        """Add the stops of a conversation that begins with this one; gives the last one."""
+        """Add the stops of a conversation that begins with this one; returns the last one."""
         current, stages = first, self._inside.setdefault(first, [])
         for stage in _stages(steps):
             if stage[0].sender != current.agent:
@@ -176,7 +176,7 @@ class _Walk:
 
 
 def _stages(steps: Sequence[Step]) -> Iterator[list[Step]]:
-    """What stands in one column: delegates of one turn, and offers that were declined with the one that followed."""
+    """The steps of each column: delegates of one turn, and offers that were declined with the one that followed."""
     stage: list[Step] = []
     for step in steps:
         if stage and not (stage[-1].sender == step.sender and (stage[-1].declined or _beside(stage[-1], step))):
@@ -212,7 +212,7 @@ def _short(text: str) -> str:
 
 
 def _stack(stops: Sequence[Stop], hops: Sequence[Hop]) -> tuple[list[float], float]:
-    """Give all stops their heights; gives the bottom of each row, and of the drawing. Below a row there is room for the
+    """Give all stops their y; returns the bottom of each row, and of the drawing. Below a row there is room for the
     lines that run there."""
     below = Counter(row for hop in hops for row in _channels(hop))
     top, bottoms = PAD, []
@@ -262,7 +262,7 @@ class _Router:
         return [point for index, point in enumerate(points) if index == 0 or point != points[index - 1]]
 
     def _slot(self, kind: str, at: int, what: Stop | Hop) -> float:
-        """How far a line is from the first of its kind at this place; the lines of one stop share a slot."""
+        """The offset of a line among those of its kind at this place; the lines of one stop share a slot."""
         taken = self._slots.setdefault((kind, at), {})
         number = taken.setdefault(what, len(taken) + 1)
         return SLOT * (number if kind == "below" else (number - 1) % 8 + 1)

@@ -71,7 +71,7 @@ class Place(Struct, frozen=True):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What is special about it."""
+        """Person, start, both or neither, as words."""
         return tuple(word for word, holds in (("person", self.person), ("start", self.start)) if holds)
 
     @property
@@ -86,7 +86,7 @@ class RuleLine(Struct, frozen=True):
 
     name: str
     effect: str
-    """What it does; empty if its name says so."""
+    """Its effect in words; empty if its name says so."""
     condition: str
     agents: tuple[str, ...] = ()
     """The active agents for which it holds; empty for all."""
@@ -179,7 +179,7 @@ def _rule(rule: Rule) -> RuleLine:
 
 
 def _effect(rule: Rule) -> str:
-    """What a rule does, as far as its name does not say so: one without a name of its own is named by its effect."""
+    """The effect of a rule, unless its name says so: a rule without a name of its own is named by its effect."""
     approved = AFTER_APPROVAL if rule.approval else ""
     if (found := rule.goto or rule.end or rule.deny) and rule.name.endswith(found):
         return approved

@@ -27,7 +27,7 @@ HEAD = 34
 SUB = 14
 """Pixels between two hops of one agent in one column."""
 SHIFT = 8
-"""How far lines of handoffs that came to nothing are apart from the others."""
+"""Pixels between the lines of handoffs that came to nothing and the others."""
 NAMES = {2: "two", 3: "three", 4: "four", 5: "five"}
 
 Point = tuple[float, float]
@@ -91,7 +91,7 @@ class PlacedEdge(Struct, frozen=True):
 
 
 class Column(Struct, frozen=True):
-    """A column, and what it is called."""
+    """A column and its title."""
 
     x: float
     width: float
@@ -224,7 +224,7 @@ class _Canvas:
         return not inside or (self._columns[hop], self._agents[lane]) not in self._cells
 
     def _labels(self) -> list[str]:
-        """What the columns are called: their number, and what stands side by side in them."""
+        """The titles of the columns: their number, and what stands side by side in them."""
         kinds = {edge.target: edge.kind for edge in self._chain.edges if edge.kind in ("delegate", "transfer")}
         found: dict[int, dict[str, list[Hop]]] = {}
         for hop in self._hops:
@@ -257,8 +257,8 @@ def place_stages(
     place: Callable[[T, int], object],
     first: int = 0,
 ) -> int:
-    """Give columns to what stands in these stages, from `first` on; returns how many columns they take. What happens
-    inside an item, in the conversation of a delegate, stands in the columns behind it and before the next stage."""
+    """Give columns to the items of these stages, from `first` on; returns the number of columns. What happens inside an
+    item, in the conversation of a delegate, stands in the columns behind it and before the next stage."""
     column = first
     for stage in stages:
         width = 1
@@ -270,7 +270,7 @@ def place_stages(
 
 
 def _subs(count: int) -> int:
-    """How many sub-columns a number of hops takes."""
+    """Number of sub-columns for so many hops."""
     return count if count <= 3 else ceil(sqrt(count))
 
 

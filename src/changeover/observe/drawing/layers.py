@@ -11,13 +11,13 @@ from math import sqrt
 from msgspec import Struct
 
 BREADTH = 1100.0
-"""How wide the boxes of one row may be together, in pixels; more of them go into rows below."""
+"""Largest width of all boxes of one row, in pixels; further boxes go into rows below."""
 FEW = 15
 """A team of more boxes than this gets wider rows, so that it grows in both directions."""
 APART = 14.0
 """Free space on each side of a box."""
 LANE = 14.0
-"""How far two lines that run side by side are apart."""
+"""Distance between two lines that run side by side."""
 SWEEPS = 12
 
 
@@ -48,7 +48,7 @@ class Node(Struct, eq=False):
     """With the free space around it."""
     height: float
     line: float | None = None
-    """How far to the right of its left edge the link passes; None for a box."""
+    """Distance from its left edge at which the link passes; None for a box."""
     label: bool = False
     reach: float = 0.0
     x: float = 0.0
@@ -69,7 +69,7 @@ class Segment(Struct, eq=False):
 
     @property
     def weight(self) -> int:
-        """How much it matters that the segment is straight: most for links that pass several rows."""
+        """Weight of the segment when rows are aligned: links that pass several rows get the highest."""
         return (1, 3, 8)[(self.upper.line is not None) + (self.lower.line is not None)]
 
 
@@ -212,7 +212,7 @@ def _cut(layers: Layers, links: Mapping[int, Link], ends: Mapping[int, tuple[str
 
 
 Family = tuple[tuple[int, int], ...]
-"""Where a box is within those below the same box, and where that one is: its column, then its row."""
+"""The path to a box from above: for each box on it, its column among those below the same box, and its row."""
 
 
 def _families(boxes: Sequence[Box], ends: set[tuple[str, str]], ranks: Mapping[str, int]) -> dict[str, Family]:

@@ -10,13 +10,13 @@ from msgspec import Struct
 from changeover.observe.drawing.layers import APART, LANE, Box, Layers, Link, Node, Segment, layered
 
 TRACK = 10.0
-"""How far lines are apart that run sideways between two rows."""
+"""Distance between lines that run sideways between two rows."""
 CLEAR = 12.0
 """Free space below and above such lines: room for an arrowhead."""
 EDGE = 16.0
 """Free space around the drawing."""
 LOOP = 26.0
-"""How far an arrow from a box to itself reaches out."""
+"""Distance from a box that an arrow to itself reaches."""
 ROUNDS = 10
 SAME = 1.5
 """Two places that differ by less count as one."""

@@ -24,7 +24,7 @@ from changeover.observe.drawing.team_map import LINE, PAD, PlacedArrow, PlacedMe
 ROUND = 6.0
 """The radius of the corners of lines."""
 WIDE = 64
-"""How many letters of a text are shown."""
+"""Largest number of letters of a text that are shown."""
 
 STYLE = (
     "text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1f2937;white-space:pre}"

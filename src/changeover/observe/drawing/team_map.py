@@ -12,15 +12,15 @@ from changeover.observe.drawing.layers import Box, Link
 from changeover.observe.drawing.layout import Point, Rect, laid_out
 
 LETTER, LINE, PAD = 7.3, 18.0, 12.0
-"""How wide a letter is, how high a line, and the free space within a box, in pixels."""
+"""Width of a letter, height of a line, and free space within a box, in pixels."""
 SMALL = 6.7
-"""How wide a letter of a label is."""
+"""Width of a letter in a label."""
 NARROW = 156.0
 """The width of a box whose text is short."""
 LONG = 30
-"""How many letters a line has at most."""
+"""Largest number of letters in a line."""
 WIDE = 60
-"""How many letters a line of a rule has at most."""
+"""Largest number of letters in a line of a rule."""
 MANY = 6
 """A way to more receivers than this is written in the box of its sender, not drawn."""
 
@@ -35,7 +35,7 @@ class PlacedMember(Struct, frozen=True):
 
     place: Place
     lines: tuple[str, ...]
-    """What its box says."""
+    """The text of its box."""
     box: Rect
     reachable: bool
     """False if no way leads to it, not even as an alternative, and no conversation begins with it."""
@@ -47,10 +47,10 @@ class PlacedArrow(Struct, frozen=True):
     sender: str
     receiver: str
     delegate: bool
-    """It comes back."""
+    """True if it leads to a delegate, which gives the work back."""
     ways: tuple[Way, ...]
     lines: tuple[str, ...]
-    """What its label says; unless the map is brief, the first line names the receiver."""
+    """The text of its label; unless the map is brief, the first line names the receiver."""
     points: tuple[Point, ...]
     """The corners of its line, from the sender to the receiver."""
     label: Rect
@@ -66,11 +66,11 @@ class TeamMap(Struct, frozen=True):
     members: tuple[PlacedMember, ...]
     arrows: tuple[PlacedArrow, ...]
     rules: tuple[str, ...] = ()
-    """What stands below them."""
+    """The lines about rules, which stand below the members."""
 
 
 def team_map(plan: Plan, *, brief: bool = False) -> TeamMap:
-    """The members of a team in rows below the start agent, and who can hand to whom.
+    """The members of a team in rows below the start agent, and the ways between them.
 
     A brief map is smaller: its boxes name no tools, its labels no receivers, and equal ways there and back are one
     arrow.

@@ -18,7 +18,7 @@ WIDTH, HEIGHT = 184.0, 62.0
 
 
 PHRASES = {"input": "input:", "each of": "for each of", "retries": "retries:", "time": "at most", "undo": "undone by"}
-"""How a detail begins beside the drawing, where no column holds its first word."""
+"""The first words of a detail beside the drawing, where no column holds them."""
 
 
 class PlacedStep(Struct, frozen=True):
@@ -31,7 +31,7 @@ class PlacedStep(Struct, frozen=True):
     """What is special about it, in words."""
     box: Rect
     many: bool = False
-    """Whether it runs once for each item of a list."""
+    """True if it runs once for each item of a list."""
 
 
 class PlacedLink(Struct, frozen=True):

@@ -74,7 +74,7 @@ def acceptance(state: State, offer: HandoffOffered) -> HandoffAccepted:
 
 
 def accepts_at_once(offer: HandoffOffered, roster: Roster) -> bool:
-    """Whether the receiver accepts an offer without being asked, with nothing to wait for or check."""
+    """True if the receiver accepts an offer without being asked, with nothing to wait for or check."""
     if offer.queued or offer.deadline is not None or offer.receiver in roster.absent:
         return False
     seat = roster.seats.get(offer.receiver)
@@ -82,7 +82,7 @@ def accepts_at_once(offer: HandoffOffered, roster: Roster) -> bool:
 
 
 def _unpacked(phase: Offered) -> bool:
-    """Whether the receiver's context still has to be made."""
+    """True if the receiver's context still has to be made."""
     return phase.offer.packs and phase.packed is None
 
 
@@ -302,7 +302,7 @@ def _request(
 
 
 def asked_for(message: str, problem: str) -> str:
-    """The message of a request to a person; with the problem, if the first answer did not do."""
+    """The message of a request to a person; with the problem, if the first answer did not meet the expectations."""
     return f"{message}\n\n{problem}" if problem else message
 
 

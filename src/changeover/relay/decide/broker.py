@@ -72,7 +72,7 @@ def _condition_count(condition: HandoffConditional) -> int:
 
 
 def _has_waited(offer: HandoffOffered) -> bool:
-    """Whether the task was already in the queue of the best candidate, after all had been asked."""
+    """True if the task was already in the queue of the best candidate, after all had been asked."""
     again = offer.receiver in offer.declined_by
     return again and offer.queued and not (offer.needs_context or offer.needs_permission)
 

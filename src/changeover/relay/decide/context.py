@@ -129,10 +129,10 @@ def brief_for(state: State, run: Run, turn: Turn, offer: HandoffOffered, roster:
     """The brief of a task without messages."""
     brief = _brief(run, turn, offer, roster)
     if not turn.code and roster.briefing_for(offer.receiver) == TEMPLATE:
-        return brief  # between agents, the default template does not tell what is left
+        return brief  # between agents, the default template does not mention the time and tokens that are left
     limits = run.limits or roster.limits
     times = [
-        # A transfer has to be accepted by its deadline, a delegate to return.
+        # The deadline of a transfer is for its acceptance; that of a delegate is for its return.
         *([offer.deadline - state.at] if offer.deadline is not None and offer.mode is Mode.DELEGATE else ()),
         *([offer.timeout] if offer.timeout is not None else ()),  # begins with the claim
         *([limits.timeout - (state.at - run.at)] if limits.timeout is not None else ()),
@@ -173,7 +173,7 @@ def _recent(state: State, run: Run, turn: Turn, offer: HandoffOffered, shown: in
 
 
 def _is_informative(message: Message, run: Run, roster: Roster) -> bool:
-    """Whether a message holds more than the request, the sender's own briefing, or the result of a transfer."""
+    """True if a message holds more than the request, the sender's own briefing, or the result of a transfer."""
     if isinstance(message, User):
         return message.text != run.spoken.text
     if isinstance(message, Note) and run.spoken.given:

@@ -89,7 +89,7 @@ def _choose_tier(state: State, run: Run, limits: Limits, roster: Roster) -> Reco
 
 
 def _awaits_tier(state: State, command: str) -> bool:
-    """Whether the tier of the run is still to be found by this command."""
+    """True if the tier of the run is still to be found by this command."""
     return state.run is not None and command == topic_id(state.run.id, Topic.TIER) and not state.run.tier
 
 
@@ -109,12 +109,12 @@ def decide(state: State, roster: Roster) -> Record | Sequence[Command]:
 
 
 def _rolls_back(state: State) -> bool:
-    """Whether a handoff is being rolled back, or functions of declarations are still to be called."""
+    """True if a handoff is being rolled back, or functions of declarations are still to be called."""
     return bool(state.callbacks or state.returning or state.undoing.failed)
 
 
 def _unless_undone(state: State, run: Run | None, decision: Record, roster: Roster) -> Record:
-    """The decision; if it fails the run, what comes in its place where handoffs are rolled back or senders go on."""
+    """The decision. If it would fail the run, a rollback or a sender that goes on alone may take its place."""
     if state.undoes and run is not None:
         decision = rollback.before_failure(state, run, decision)
     return fallback.unless_sender_goes_on(state, decision, roster) if roster.fallback else decision
@@ -257,7 +257,7 @@ def _news(state: State, run: Run) -> tuple[str, ...]:
 
 
 def _is_last_call(state: State, run: Run, limits: Limits) -> bool | Record:
-    """Whether this is the last model call that the limits allow, or the record of a limit that forbids it."""
+    """True if this is the last model call that the limits allow; a Record if a limit is reached or forbids the call."""
     turns = run.turns + run.below.turns
     budgeted = limits.max_tokens is not None or limits.max_cost is not None
     if turns < limits.max_turns - 1 and not (budgeted or state.limits or state.work.max_iterations):
@@ -386,7 +386,7 @@ def after_refusal(
 
 
 def awaits(state: State, command: str) -> bool:
-    """Whether this command is outstanding."""
+    """True if this command is outstanding."""
     phase = state.run.phase if state.run else None
     if type(phase) is Thinking and phase.due == command:
         return True  # most commands

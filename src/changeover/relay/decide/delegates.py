@@ -63,8 +63,8 @@ def run_child(state: State, run: Run, turn: Turn, call: OpenCall, phase: Delegat
 
 
 def _trail(run: Run, call: OpenCall) -> tuple[Hop, ...]:
-    """The handoffs before this one, as far back as nothing happened in between; the delegate's own run goes on from
-    them, so that agents which ask each other the same are found."""
+    """The handoffs before this one, as far back as nothing happened in between. The delegate's run begins with them, so
+    that its guards find agents that ask each other the same."""
     progress, news, length = call.since
     found = list[Hop]()
     for index in range(length - 1, -1, -1):

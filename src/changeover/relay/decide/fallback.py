@@ -28,7 +28,7 @@ WORN_OUT = "no worker that claimed it finished it"
 
 
 def let_down(state: State, run: Run, seat: Seat, roster: Roster) -> str:
-    """Why the active agent has to go on alone; empty if it has not."""
+    """Why the active agent has to go on alone; empty if it does not have to."""
     if run.strikes <= roster.second_chances:
         return run.let_down
     match fault_of(state, run, seat, roster):
@@ -77,13 +77,13 @@ def given_up(state: State, turn: Turn) -> Record | None:
 
 
 def _give_up(state: State, turn: Turn, call: OpenCall) -> Record | None:
-    """How a call is given up: an offer is withdrawn, a delegate recalled, everything else refused."""
+    """Give up a call: withdraw an offer, recall a delegate, refuse everything else."""
     match call.phase:
         case Answered() | Asked():  # a person is asked already
             return None
         case Delegated(recalled=recalled, offer=offer):
             return None if recalled else Record(RollbackRequested(offer.call, WORN_OUT, ENGINE, cleans=True))
-        case Offered(index=-1, offer=offer) if turn.deaf:  # its asker cannot be told; a person is asked about the offer
+        case Offered(index=-1, offer=offer) if turn.deaf:  # the asker cannot be told, so a person is asked
             return Record(HandoffRejected(offer.call, state.task, offer.receiver, WORN_OUT, by=ENGINE, worn_out=True))
         case Offered(offer=offer):
             return Record(RollbackRequested(offer.call, WORN_OUT, ENGINE, cleans=True))

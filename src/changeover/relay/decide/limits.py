@@ -46,7 +46,7 @@ def over_limit(state: State, run: Run, call: tuple[str, str], limit: LimitName, 
 
 
 def may_hand_off(state: State, turn: Turn, roster: Roster) -> bool:
-    """Whether the agent of the turn may hand off here; code may wherever the team may."""
+    """True if the agent of the turn may hand off here; code may wherever the team may."""
     return roster.handoffs_enabled if turn.code else roster.hands_off(state.root, turn.agent)
 
 

@@ -54,7 +54,7 @@ class Step(Struct, frozen=True, gc=False):
     receiver: str
     queued: bool = False
     brokered: bool = False
-    """Other receivers can be asked after this one."""
+    """True if other receivers can be asked after this one."""
     needs_context: tuple[str, ...] = ()
     needs_permission: tuple[str, ...] = ()
     """The conditions on which the receiver accepts, as its answer named them."""
@@ -77,7 +77,7 @@ class Proposal(Struct, frozen=True, gc=False):
     limited: Limited = "run"
     """The limits that apply: all of the run, only the number of its agents, or none."""
     guarded: bool = True
-    """Whether guards and rules are asked; code is not guarded."""
+    """True if guards and rules are asked; code is not guarded."""
     declined: Declined | None = None
     """The handoff that this one follows, if it is an alternative."""
     step: Step | None = None
@@ -170,7 +170,8 @@ ASKING = ("call", "step")
 
 
 def demanded(call: OpenCall, declared: Approval | None, receiver: str) -> Approval | None:
-    """The approval that is still due; one given for another receiver is asked for again, whatever is declared now."""
+    """The approval that is still due. One that was given for another receiver is asked for again, even if the
+    declaration no longer demands it."""
     if not call.holds_for(receiver):
         return declared or ANY
     return None if call.cleared else declared
@@ -310,7 +311,7 @@ def _draft_first(
 
 
 def _inherited(run: Run, intent: Intent, receiver: str) -> Expected | None:
-    """What is expected of a task that is handed on; nothing if it goes back to the agent that expects it."""
+    """The expectations of a task that is handed on; None if it goes back to the agent that has them."""
     wish = run.wish if intent.mode is TRANSFER else None
     return wish if wish is not None and wish.sender != receiver else None
 
@@ -394,7 +395,7 @@ def _as_retry(state: State, run: Run, call: OpenCall, offer: HandoffOffered) -> 
 
 
 def _strategy(state: State, run: Run, proposal: Proposal, receiver: str, roster: Roster) -> ContextStrategy:
-    """How much of the sender's context the receiver gets."""
+    """The strategy that decides how much of the sender's context the receiver gets."""
     sender, mode = state.agent, proposal.intent.mode
     if proposal.declined is not None:
         before = proposal.declined.offer

@@ -18,7 +18,7 @@ from changeover.relay.state import State
 
 
 def busy(run: Run) -> bool:
-    """Whether delegates have to be called back first."""
+    """True if delegates have to be called back first."""
     return isinstance(run.phase, Stopping) and run.phase.turn is not None and run.phase.turn.delegated > 0
 
 
@@ -44,7 +44,7 @@ def by_policy(state: State) -> Record:
 
 
 def before_failure(state: State, run: Run, decision: Record) -> Record:
-    """The decision; if it fails the run, the rollback of the transfer by which the active agent has the task."""
+    """The decision or, if it fails the run, the rollback of the transfer that gave the active agent its task."""
     event = decision.event
     if not isinstance(event, RunFailed | RunStopped) or isinstance(run.phase, Stopping):
         return decision
@@ -69,7 +69,7 @@ def _undone(state: State, first: HandoffRecord) -> Iterator[str]:
 
 
 def settled(state: State, roster: Roster) -> Record | None:
-    """The end of a callback whose function is not declared, if there is one."""
+    """The end of a callback whose function is no longer declared, if there is one."""
     for callback in state.callbacks.values():
         if roster.callback(callback.about) is None:
             return Record(callback.done())

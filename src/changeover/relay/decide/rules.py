@@ -55,7 +55,7 @@ def lead(state: State, run: Run, phase: Thinking, roster: Roster) -> Record | No
 
 
 def _may_hand_over(state: State, run: Run, roster: Roster) -> bool:
-    """Whether rules may still hand the run over."""
+    """True if rules may still hand the run over."""
     if run.told or not roster.hands_off(state.root, state.agent):
         return False
     return handoffs_left(state, run, run.limits or roster.limits) > 0

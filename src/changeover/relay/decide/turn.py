@@ -38,7 +38,7 @@ from changeover.relay.turn import (
 from changeover.tools.command import Directive
 
 DIRECTED = (Directed, Fanned)
-"""A tuple, here and below: a union would be built with every isinstance()."""
+"""A tuple, here and below, because a union would be built again with every isinstance()."""
 
 
 def lead(state: State, run: Run, turn: Turn, leading: Sequence[OpenCall], roster: Roster) -> Record | Sequence[Command]:
@@ -178,7 +178,7 @@ def _place(call: OpenCall) -> tuple[int, int]:
 
 
 def _leads(call: OpenCall, moves: Moves) -> bool:
-    """Whether a call leads elsewhere, and so comes after every other call of the turn."""
+    """True if a call leads elsewhere, and so comes after every other call of the turn."""
     phase = type(call.phase)
     return isinstance(moves.get(call.call.name), TRANSFERS) if phase is Fresh else phase in LEADING
 

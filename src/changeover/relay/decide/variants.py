@@ -41,7 +41,7 @@ def receiver_variant(state: State, sender: str, wanted: str, roster: Roster) -> 
 
 
 def stands_in(agent: str, wanted: str, roster: Roster) -> bool:
-    """Whether an experiment may have given this agent what was meant for `wanted`."""
+    """True if an experiment may have given this agent what was meant for `wanted`."""
     trial = roster.trials.get(("receiver", wanted)) if roster.trials else None
     return trial is not None and agent in trial.variants.values()
 

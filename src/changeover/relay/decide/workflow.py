@@ -52,7 +52,7 @@ def begin(state: State, workflow: Workflow) -> Record:
 
 
 def advance(state: State, run: Run, flow: Flow, roster: Roster) -> Record | None:
-    """The next decision about the steps; None if all that can be under way is."""
+    """The next decision about the steps; None if every step that can be under way is."""
     if flow.failures:
         return _judge(state, flow, *flow.failures[0])
     if flow.fault is not None:
@@ -67,7 +67,7 @@ def advance(state: State, run: Run, flow: Flow, roster: Roster) -> Record | None
 
 
 def roll_back(run: Run, phase: Stopping) -> Record | None:
-    """The rollback that is due before the run fails, if any: nothing is under way any more."""
+    """The rollback that is due before the run fails, if any. No step is under way any more."""
     flow = run.flow
     if flow is None or phase.fault is None or flow.fault is not None or flow.undoable is None:
         return None
@@ -75,7 +75,7 @@ def roll_back(run: Run, phase: Stopping) -> Record | None:
 
 
 def _judge(state: State, flow: Flow, piece: Piece, undo: bool) -> Record:
-    """Whether a piece that failed is tried again."""
+    """Record the failure of a piece, and whether it is tried again."""
     retry = flow.steps[piece.step].plan.retry or ONCE
     final = piece.refused or piece.tries > retry.times
     return Record(StepFailed(state.task, piece.step, piece.error, piece.index, piece.attempt, final, undo))
@@ -149,8 +149,8 @@ def offer_step(state: State, run: Run, turn: Turn, call: OpenCall, roster: Roste
 def handed(
     state: State, flow: Flow, call: OpenCall, offer: HandoffOffered, roster: Roster
 ) -> tuple[str, dict[str, Any]]:
-    """The task and context variables of a member to which a step was offered: as the offer shows them, if a function
-    that gave them is gone since."""
+    """The task and context variables of a member to which a step was offered; those of the offer if a function that
+    gives them is no longer declared."""
     try:
         return errand(state, flow, call, roster)
     except Misjudged:
@@ -194,7 +194,7 @@ def _task(flow: Flow, plan: StepPlan, scope: dict[str, Any], roster: Roster) -> 
 
 
 def _scope(state: State, flow: Flow, piece: Piece, roster: Roster) -> dict[str, Any]:
-    """What the expressions of one piece of a step read."""
+    """The values that the expressions of one piece of a step read."""
     step = flow.steps[piece.step]
     scope = {**flow.scope_of(piece.step), "context": state.variables}
     if step.plan.for_each:
@@ -221,7 +221,7 @@ def _value(state: State, flow: Flow, step: Progress, option: str, formula: Formu
 
 
 def _found(option: str, formula: Formula, scope: dict[str, Any], flow: Flow, roster: Roster) -> Any:
-    """What an expression or a function gives for this scope. Raises Misjudged."""
+    """The value that an expression or a function gives for this scope. Raises Misjudged."""
     try:
         if isinstance(formula, Code):
             return json_copy(_function(formula, flow, roster)(scope))

@@ -231,6 +231,6 @@ class Entry(Struct, gc=False):
 
     @property
     def opening(self) -> Started:
-        """How its conversation began; only for the first entry of a log."""
+        """The opening of its conversation; only for the first entry of a log."""
         first = self.events[0]
         return first if isinstance(first, Started) else Started()

@@ -29,11 +29,11 @@ class ToolFinished(Recordable, frozen=True, tag="tool_finished"):
     ok: bool = True
     """False if the text is an error."""
     unknown: bool = False
-    """Whether it began before a crash, so that its effect is unknown."""
+    """True if it began before a crash, so that its effect is unknown."""
     dropped: tuple[str, ...] = ()
     directive: Directive | None = None
     read_only: bool = False
-    """Whether the tool is declared to change nothing."""
+    """True if the tool is declared to change nothing."""
     files: tuple[File, ...] = ()
     began: float = 0.0
     """When the tool was called; 0 in old logs, and if it is unknown."""
@@ -110,6 +110,6 @@ class ApprovalDecided(Recordable, frozen=True, tag="approval_decided"):
     """The decision."""
     by: str = ""
     expired: bool = False
-    """Whether the request expired before a person decided."""
+    """True if the request expired before a person decided."""
     roles: tuple[str, ...] = ()
     """Roles of the person, if the request demands some."""

@@ -43,7 +43,7 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     about: str = ""
     """Background for a delegate, in the sender's words."""
     final: bool = False
-    """Whether the delegate's answer is the run's answer."""
+    """True if the delegate's answer is the run's answer."""
     max_iterations: int = 0
     recent: int = 5
     """Number of last messages that the strategy shows; negative for all."""
@@ -59,7 +59,7 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     """Receivers that declined it before, and are not asked again."""
     expected: Expected | None = None
     queued: bool = False
-    """Whether it waits for a worker that claims it."""
+    """True if it waits for a worker that claims it."""
     priority: int = 0
     """Priority in the queue; the highest is claimed first."""
     timeout: float | None = None
@@ -69,7 +69,7 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     exclude: tuple[str, ...] = ()
     """Selectors of the context that the receiver does not see."""
     packs: bool = False
-    """Whether the strategy has to make the receiver's context before the offer can be accepted."""
+    """True if the strategy has to make the receiver's context before the offer can be accepted."""
     before: int = 0
     """Number of tokens of the sender's messages."""
     after: int = 0
@@ -77,7 +77,7 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     capability: str = ""
     """Capability by which the receiver was found, if it was not named."""
     brokered: bool = False
-    """Whether other candidates are left: a condition of this receiver counts only after all were asked."""
+    """True if other candidates are left: a condition of this receiver counts only after all were asked."""
     needs_context: tuple[str, ...] = ()
     """Context variables that the receiver lacked before."""
     needs_permission: tuple[str, ...] = ()
@@ -91,11 +91,11 @@ class HandoffOffered(Recordable, frozen=True, tag="handoff_offered"):
     receiver_name: str = ""
     """Display name of the receiver, if it has one."""
     policy: Policy | None = None
-    """What its declaration wants to happen by itself; None if nothing."""
+    """The rollbacks and the callback that its declaration asks for; None if it asks for none."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether the receiver of a transfer reads the sender's thread unchanged."""
+        """True if the receiver of a transfer reads the sender's thread unchanged."""
         return self.strategy == Full.name and not self.include and not self.exclude and not self.packs
 
     @property
@@ -119,13 +119,13 @@ class ReceiverChosen(Recordable, frozen=True, tag="receiver_chosen"):
     why: str = ""
     """Why it was chosen."""
     score: float = 0.0
-    """How well it fits; more is better."""
+    """Score of the fit; higher is better."""
     capability: str = ""
     """Capability that was asked for, if one was."""
     alternatives: tuple[str, ...] = ()
     """Agents that are asked in turn if the receiver declines."""
     queued: bool = False
-    """Whether the receiver is busy, so that the task waits for a claim."""
+    """True if the receiver is busy, so that the task waits for a claim."""
     usage: Usage | None = None
     """Usage of the judge's model call."""
 
@@ -147,7 +147,7 @@ class ContextPacked(Recordable, frozen=True, tag="context_packed"):
     covered: int = 0
     """Number of messages of the sender's thread that the chapters cover now."""
     retold: bool = False
-    """Whether the briefing holds all chapters, this one and those before."""
+    """True if the briefing holds all chapters, this one and those before."""
     error: str = ""
     """Why packing failed; the receiver gets the last messages instead."""
     usage: Usage | None = None
@@ -171,7 +171,7 @@ class HandoffAccepted(Recordable, frozen=True, tag="handoff_accepted"):
     estimate: float | None = None
     """Seconds that the receiver expects to need."""
     answered: bool = False
-    """Whether a person accepted with the answer ready, so that a delegate has nothing left to do."""
+    """True if a person accepted with the answer ready, so that a delegate has nothing left to do."""
 
 
 class HandoffRejected(Recordable, frozen=True, tag="handoff_rejected"):
@@ -186,9 +186,9 @@ class HandoffRejected(Recordable, frozen=True, tag="handoff_rejected"):
     by: str = ""
     """The person or worker that rejected it, else the receiver, or ENGINE if none was asked; empty in old logs."""
     worn_out: bool = False
-    """Whether workers claimed it too often without an answer."""
+    """True if workers claimed it too often without an answer."""
     own: bool = False
-    """Whether the receiver itself said no, and is not asked the same again; otherwise it was only busy or absent."""
+    """True if the receiver itself said no, and is not asked the same again; otherwise it was only busy or absent."""
 
 
 class CircuitFound(Recordable, frozen=True, tag="circuit_found"):
@@ -232,9 +232,9 @@ class HandoffConditional(Recordable, frozen=True, tag="handoff_conditional"):
     needs_permission: tuple[str, ...] = ()
     """Permissions that the receiver wants from a person."""
     put_off: bool = False
-    """Whether other candidates are asked first, so that this offer is over."""
+    """True if other candidates are asked first, so that this offer is over."""
     misfits: tuple[str, ...] = ()
-    """What is wrong with needed context variables that are there, but of another type."""
+    """Faults of needed context variables that are there, but of another type."""
     by: str = ""
     """The worker that answered, else the receiver; empty in old logs."""
 
@@ -268,18 +268,18 @@ class HandoffReturned(Recordable, frozen=True, tag="handoff_returned"):
     task: int
     receiver: str
     success: bool
-    """Whether it brings a result."""
+    """True if it brings a result."""
     response: str = ""
     """The result."""
     author: str = ""
     """The agent that gave the response, if the receiver handed the task on."""
     error: str = ""
-    """Why there is none."""
+    """Why there is no result."""
     fault: Fault | None = None
     cancelled: bool = False
-    """Whether it was called off."""
+    """True if it was cancelled."""
     declined: bool = False
-    """Whether no receiver accepted."""
+    """True if no receiver accepted."""
     iterations: int = 0
     """Number of its model replies."""
     tool_calls: int = 0
@@ -302,8 +302,8 @@ class RollbackRequested(Recordable, frozen=True, tag="rollback_requested"):
     reason: str = ""
     by: str = ""
     cleans: bool = False
-    """Whether the sender has the task again without a HandoffRolledBack, and cleanup follows: of a delegate, or of a
-    transfer that was not answered in time. In older logs no cleanup followed for these."""
+    """True if the sender gets the task back without a HandoffRolledBack, and cleanup follows: after a delegate, or
+    after a transfer that was not answered in time. In older logs no cleanup followed for these."""
     fault: Fault | None = None
     """The failure of a transfer's receiver, if its declaration rolls it back for that."""
 
@@ -323,7 +323,7 @@ class HandoffRolledBack(Recordable, frozen=True, tag="handoff_rolled_back"):
     agent: str = ""
     """The agent that is active now: the sender or, if code was the sender, the agent before it."""
     queued: bool = False
-    """Whether workers claim that agent's work."""
+    """True if workers claim that agent's work."""
     restored: dict[str, Any] = field(default_factory=dict)
     """Context variables that the transfers had dropped; those that were set again since stay as they are."""
 
@@ -393,4 +393,4 @@ class TicketLapsed(Recordable, frozen=True, tag="ticket_lapsed"):
     by: str = ""
     """The worker, if it returned the ticket itself, else ENGINE; empty in old logs."""
     worn_out: bool = False
-    """Whether that happened too often, so that a person is asked."""
+    """True if that happened too often, so that a person is asked."""

@@ -110,7 +110,7 @@ class UserSpoke(Recordable, frozen=True, tag="user_spoke"):
     package: dict[str, Any] | None = None
     """The package as JSON, if code makes an offer."""
     queued: bool = False
-    """Whether the offer waits for a worker that claims it."""
+    """True if the offer waits for a worker that claims it."""
     no_takers: NoTakers | None = None
     """What a broker does if no agent accepts; None if the caller names the receiver."""
     trace: str = ""
@@ -125,9 +125,9 @@ class RunStarted(Recordable, frozen=True, tag="run_started"):
     run: int
     agent: str
     code: bool = False
-    """Whether code makes an offer, so that the active agent stays."""
+    """True if code makes an offer; the active agent then stays the same."""
     queued: bool = False
-    """Whether workers claim the agent's work."""
+    """True if workers claim the agent's work."""
     name: str = ""
     """Display name of the agent, if it has one."""
     edition: int = 0
@@ -137,15 +137,15 @@ class RunStarted(Recordable, frozen=True, tag="run_started"):
 
     @property
     def notice(self) -> str:
-        """What the model and people are told of what was withdrawn."""
+        """The text that tells the model and people what was withdrawn."""
         return f"no longer available: {', '.join(self.withdrawn)}"
 
 
 class Checked(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What checks made of an answer before it was recorded."""
+    """The outcome of checks of an answer, before it was recorded."""
 
     verdict: Literal["deny", "replace"]
-    """Whether the checks refused the answer or replaced it."""
+    """The checks refused the answer, or replaced it."""
     reason: str = ""
 
 
@@ -156,7 +156,7 @@ class ModelReplied(Recordable, frozen=True, tag="model_replied"):
     task: int
     text: str = ""
     thinking: str = ""
-    """What the model thought, if its provider shows it."""
+    """The model's thinking, if its provider shows it."""
     calls: tuple[Call, ...] = ()
     """The calls of tools and handoffs, in order."""
     usage: Usage | None = None
@@ -164,11 +164,11 @@ class ModelReplied(Recordable, frozen=True, tag="model_replied"):
     extra: dict[str, Any] = field(default_factory=dict)
     """Opaque data that the model's provider needs back."""
     checked: Checked | None = None
-    """What checks made of the answer; None if they allowed it, or there are none."""
+    """The outcome of checks of the answer; None if they allowed it, or there are none."""
     began: float = 0.0
     """When the model was called; 0 in old logs."""
     instructions: str = ""
-    """What a function wrote as the instructions of this call, if no earlier event of the conversation has the text."""
+    """The instructions that a function wrote for this call, if no earlier event of the conversation has the text."""
     instructions_at: int = 0
     """Position of the event that has that text, if an earlier one has it."""
 
@@ -179,13 +179,13 @@ class ContentChecked(Recordable, frozen=True, tag="content_checked"):
     agent: str
     task: int
     direction: Direction
-    """Whether it is about what the model reads or about its answer."""
+    """Input is what the model reads, output is its answer."""
     verdict: Literal["deny", "replace"]
-    """Whether the text was refused or replaced."""
+    """The check refused the text, or replaced it."""
     reason: str = ""
     """The words of a refusal, which are the answer."""
     replaced: dict[str, str] = field(default_factory=dict)
-    """What the model reads in the place of each text that was refused or replaced."""
+    """The text that the model reads in place of each one that was refused or replaced."""
 
     @property
     def words(self) -> str:
@@ -240,7 +240,7 @@ class LimitReached(Recordable, frozen=True, tag="limit_reached"):
 
 
 class TierChosen(Recordable, frozen=True, tag="tier_chosen"):
-    """The tier of the run's task, and its limits."""
+    """The tier of the run's task was chosen; the limits of the tier hold for the run."""
 
     run: int
     tier: Tier
@@ -249,7 +249,7 @@ class TierChosen(Recordable, frozen=True, tag="tier_chosen"):
     limits: Limits
     """The limits of that tier."""
     by: Literal["words", "judge"] = "words"
-    """Whether the words of the task decided, or a model."""
+    """The words of the task decided, or a model."""
     usage: Usage | None = None
     """Usage of the judge's model call."""
 
@@ -276,20 +276,20 @@ class FellBack(Recordable, frozen=True, tag="fell_back"):
     agent: str = ""
     """The sender of that transfer, which has the task again from this position on."""
     queued: bool = False
-    """Whether workers claim that agent's work."""
+    """True if workers claim that agent's work."""
     fault: Fault | None = None
     """Why the receiver failed."""
 
 
 class CancelRequested(Recordable, frozen=True, tag="cancel_requested"):
-    """A caller asked to cancel this run; 0 means all runs."""
+    """A caller asked to cancel a run."""
 
     run: int = 0
     """The run to cancel; 0 means all runs."""
     by: str = ""
     reason: str = ""
     after_turn: bool = False
-    """Whether the turn under way is finished first."""
+    """True if the turn under way is finished first."""
 
 
 class RunCompleted(Recordable, frozen=True, tag="run_completed"):

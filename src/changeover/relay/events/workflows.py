@@ -42,7 +42,7 @@ class StepBegan(Recordable, frozen=True, tag="step_began"):
     not_before: float = 0.0
     """When the member may begin; 0 for at once."""
     undo: bool = False
-    """Whether it undoes the step, because a later one failed for good."""
+    """True if it undoes the step, because a later one failed for good."""
 
 
 class StepSkipped(Recordable, frozen=True, tag="step_skipped"):
@@ -66,9 +66,9 @@ class StepFailed(Recordable, frozen=True, tag="step_failed"):
     attempt: int = 0
     """Number of the attempt; 0 if the step could not begin."""
     final: bool = False
-    """Whether the step has failed for good."""
+    """True if the step has failed for good."""
     undo: bool = False
-    """Whether it was to be undone."""
+    """True if the attempt was to undo the step."""
 
 
 class RollbackBegan(Recordable, frozen=True, tag="rollback_began"):

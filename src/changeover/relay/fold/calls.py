@@ -49,7 +49,8 @@ def load_skill(state: State, run: Run, event: SkillLoaded) -> None:
 
 
 def _is_news(state: State, run: Run, call: OpenCall, event: ToolFinished, before: Travelling) -> bool:
-    """Whether a tool took effect, or has a new answer. To lead elsewhere is no effect: the handoff is judged itself."""
+    """True if a tool took effect or gave a new answer. A Command that leads elsewhere counts only if it changed the
+    context: the handoff itself is judged elsewhere."""
     if event.directive is not None and event.directive.leads:
         return state.travelling != before
     if not event.read_only or not event.ok:

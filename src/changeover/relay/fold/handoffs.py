@@ -361,7 +361,7 @@ def _note_end(state: State, run: Run, phase: Delegated | Offered, event: Handoff
 
 
 def rolls_back(run: Run, offer: HandoffOffered, end: Literal["on_timeout", "on_failure"]) -> bool:
-    """Whether the declaration of an offer has it rolled back after this end; not while its run is stopping."""
+    """True if the declaration of an offer rolls it back after this end; False while its run is stopping."""
     policy = offer.policy
     return policy is not None and getattr(policy, end) == "rollback" and not isinstance(run.phase, Stopping)
 

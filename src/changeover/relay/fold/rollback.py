@@ -65,7 +65,7 @@ def _request(state: State, event: RollbackRequested, partial: str) -> None:
 
 
 def is_back(record: HandoffRecord) -> bool:
-    """Whether the sender has the task of a handoff that ended: of a delegate, or of a transfer without an answer."""
+    """True if the sender has the task of a handoff that ended: of a delegate, or of a transfer without an answer."""
     return record.mode is Mode.DELEGATE or record.state is HandoffState.TIMEOUT
 
 
@@ -76,7 +76,7 @@ def record_at(state: State, call: str) -> HandoffRecord | None:
 
 
 def under_way(state: State, call: str) -> bool:
-    """Whether a rollback of this handoff is under way."""
+    """True if a rollback of this handoff is under way."""
     if state.returning is not None and state.returning.call == call:
         return True
     found = state.run.find(call, Delegated) if state.run else None
@@ -129,7 +129,7 @@ def return_failed(state: State, run: Run, event: FellBack) -> None:
 
 
 def close_turn(state: State, run: Run, reason: str) -> None:
-    """Close the turn under way: its offers are withdrawn, and no person is awaited any more."""
+    """Close the turn under way: withdraw its offers, and close its requests to people."""
     if isinstance(run.phase, TURNING) and run.phase.turn:
         state.add(*run.phase.turn.results())
         offers = open_offers(state, run, Signal.RETURN, reason)

@@ -200,7 +200,7 @@ def reply(state: State, run: Run, event: ModelReplied) -> None:
 def check(state: State, run: Run, event: ContentChecked) -> None:
     denied = event.verdict == "deny"
     if event.direction == "output" and isinstance(run.phase, Replied):
-        # The words of a refusal are not what was expected, and are the answer all the same.
+        # A refusal is the answer although it does not meet the expectations, so it counts as judged.
         run.phase = replace(run.phase, checked=None, judged=run.phase.judged or denied)
     elif event.direction == "input" and isinstance(run.phase, Thinking):
         state.work.begin()
@@ -320,7 +320,7 @@ def call_off(state: State, run: Run, event: CancelRequested) -> None:
 
 
 REPLIED = "replied"
-"""The turn under way, if its model has replied."""
+"""Stands for a turn whose model has replied."""
 
 
 def _turn_under_way(state: State, run: Run) -> str:

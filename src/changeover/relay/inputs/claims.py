@@ -113,7 +113,7 @@ class Accept(Struct, frozen=True, gc=False):
     by: str
     answer: Accepted = Accepted()
     again: bool = False
-    """Whether the same claim has accepted it before; then nothing is recorded."""
+    """True if the same claim has accepted it before; then nothing is recorded."""
 
 
 class GiveBack(Struct, frozen=True, gc=False):
@@ -166,7 +166,7 @@ def signed(answer: Answered, by: str) -> Answered:
 
 
 def answer_by(asked: AskReceiver, taken: Taken) -> float | None:
-    """Until when the holder of a claim has to answer, and a delegate to return: its time begins with the claim."""
+    """Deadline for the answer of a claim's holder and for the return of a delegate; a timeout begins with the claim."""
     if asked.offer.timeout is None:
         return asked.deadline
     until = taken.at + asked.offer.timeout
@@ -194,7 +194,7 @@ class Finish(Once, Struct, frozen=True, gc=False):
     text: str
     ok: bool = True
     judged: ResultJudged | None = None
-    """What the check of the result found, if something is expected: a misfit is recorded, and the claim goes on."""
+    """The outcome of the check of the result, if something is expected: a misfit is recorded, and the claim goes on."""
 
     @property
     def conversation(self) -> str:
@@ -233,7 +233,7 @@ class Finish(Once, Struct, frozen=True, gc=False):
 
 
 class NoteTicket(Struct, frozen=True, gc=False):
-    """That a ticket was taken or given back; recorded once per cause, and only while a run is under way."""
+    """Note that a ticket was taken or given back; recorded once per cause, and only while a run is under way."""
 
     rereads: ClassVar[bool] = False
 
@@ -256,8 +256,8 @@ class NoteTicket(Struct, frozen=True, gc=False):
 
 
 class Lapse(Once, Struct, frozen=True, gc=False):
-    """That the claim of an accepted task lapsed, or that this happened too often: nothing is recorded where that is
-    known."""
+    """Note that the claim of an accepted task lapsed, or that this happened too often. Nothing is recorded if the log
+    says so already."""
 
     conversation: str
     ticket: Ticket
@@ -310,8 +310,8 @@ class DeclineOffer(Once, Struct, frozen=True, gc=False):
 class HandOn(Once, Struct, frozen=True, gc=False):
     """A person declines the offer of a ticket for its receiver, so that another one is asked next.
 
-    Raises IllegalTransition if it was accepted before, UnknownAgentError, and MisconfiguredError if the other receiver
-    has it or declined it before.
+    Raises IllegalTransition if it was accepted before, UnknownAgentError if the team has no such receiver, and
+    MisconfiguredError if that receiver has it or declined it before.
     """
 
     ticket: Ticket

@@ -108,7 +108,7 @@ class Cancel(Struct, frozen=True, gc=False):
         return CancelRun(state.id, replace(request, run=int(split_run(record.run_id)[1])))
 
     def is_over(self, state: State) -> bool:
-        """Whether nothing is under way any more in the handoff that the id names."""
+        """True if the handoff that the id names has ended."""
         record = handoff_in(state, self.id)
         return record is None or record.state not in UNDER_WAY
 
@@ -147,7 +147,7 @@ class RollBack(Once, Struct, frozen=True, gc=False):
         return self.record(state)
 
     def is_over(self, state: State) -> bool:
-        """Whether no rollback of this handoff is under way."""
+        """True if no rollback of this handoff is under way."""
         return not under_way(state, split_handoff(self.id)[1])
 
     def record(self, state: State) -> HandoffRecord:
@@ -242,7 +242,7 @@ class Expire(Once, Struct, frozen=True, gc=False):
     run: int
     timeout: float
     waited: float
-    """Seconds for which people were awaited, which do not count."""
+    """Seconds that the run waited for people, which do not count."""
 
     def step(self, state: State, world: World) -> Append | Settled[float]:
         run, now = state.run, world.clock.now()

@@ -33,7 +33,7 @@ class Append(Struct, frozen=True, gc=False):
     """The run that the request is about."""
     claim: Claim | None = None
     override: Override | None = None
-    """What holds for that run in place of the team's declarations."""
+    """Overrides of the team's declarations for that run."""
 
 
 class Settled(Struct, Generic[T_co], frozen=True, gc=False):
@@ -119,7 +119,7 @@ class Say(Struct, frozen=True, gc=False):
     alone: bool = False
     """Raise Busy if anything else is under way in the conversation."""
     override: Override | None = None
-    """What holds for its run in place of the team's declarations, in the process that takes this input."""
+    """Overrides of the team's declarations for its run, in the process that takes this input."""
 
     def key(self, state: State) -> str:
         # A conversation without entries has no keys. If that changes meanwhile, the append raises Conflict.

@@ -74,5 +74,5 @@ async def _rule(command: CallModel, text: str, direction: Direction) -> Ruling:
 
 
 def _answered(replied: ModelReplied, text: str, checked: Checked) -> ModelReplied:
-    """The reply with another text; its thoughts and its provider's data may hold the one that was held back."""
+    """The reply with another text, without thinking and provider's data: they may hold the text that is withheld."""
     return replace(replied, text=text, thinking="", extra={}, checked=checked)

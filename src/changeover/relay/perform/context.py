@@ -72,7 +72,8 @@ class PackEffects:
 
 
 async def pack_context(world: World, command: PackContext) -> ContextPacked:
-    """What the strategy made. If it failed, the error, and what its fallback made, or else the last messages."""
+    """The context that the strategy made. If it failed, the error, with the context that its fallback made or, without
+    one, the last messages."""
     strategy, effects, error = command.strategy, PackEffects(world, command), ""
     for each in filter(None, (strategy, strategy.fallback)):
         try:
@@ -85,7 +86,7 @@ async def pack_context(world: World, command: PackContext) -> ContextPacked:
 
 
 async def _packed(command: PackContext, strategy: ContextStrategy, effects: PackEffects) -> ContextPacked:
-    """What a strategy made."""
+    """The context that a strategy made."""
     packed = await strategy.pack(command.handover, effects)
     event = ContextPacked(command.offer.call, command.task, strategy.logged_as)
     if packed.messages and command.offer.mode is Mode.TRANSFER:

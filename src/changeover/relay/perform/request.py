@@ -108,7 +108,7 @@ def _tools(seat: Seat, command: CallModel) -> tuple[ToolDefinition, ...]:
 
 
 def _is_open(seat: Seat, name: str, context: RunContext) -> bool:
-    """Whether the condition of a tool, a handoff or a delegate lets the model see it."""
+    """True if the condition of a tool, a handoff or a delegate lets the model see it."""
     move = seat.moves[name]
     if not isinstance(move, CONDITIONAL) or not (why := closed(move.declared.when, context)):
         return True

@@ -22,7 +22,7 @@ STANDINGS: tuple[Standing, ...] = get_args(Standing)
 
 ToolType: TypeAlias = Literal["handoff", "internal", "http_api", "mcp_server", "sql_function"]
 TOOL_TYPES: tuple[ToolType, ...] = get_args(ToolType)
-"""What the `type` of a tool's document may be."""
+"""The values that the `type` of a tool's document may have."""
 
 
 class Declaration(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Declaration(Struct, frozen=True):
     at: float = 0.0
     """When it was written, by the store's clock, in seconds since the epoch."""
     by: str = ""
-    """Who wrote it."""
+    """The name of its writer."""
     rank: int = 0
     """Its place in the order in which declarations were first written, the same in all versions: a team whose settings
     name no start agent starts at its first one."""

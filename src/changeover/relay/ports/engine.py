@@ -82,7 +82,7 @@ class Engine(Protocol):
         ...
 
     def room(self, agent: str) -> Awaitable[float]:
-        """How many more tasks an agent can take now; infinite if it declares no limit."""
+        """Number of further tasks that an agent can take now; infinite if it declares no limit."""
         ...
 
     def perform(self, effect: Effect) -> Awaitable[Event]:
@@ -115,8 +115,8 @@ class EngineSetup(Struct, frozen=True):
     world: World
     observer: Observer | None = None
     patience: float | None = None
-    """How many seconds other processes on the store may be silent before their work is taken over; None if the store
-    is not shared."""
+    """Seconds that other processes on the store may be silent before their work is taken over; None if the store is not
+    shared."""
     editions: Editions | None = None
     """`world` with what the store declares; None if code alone declares the team."""
 

@@ -28,7 +28,7 @@ class LiveProcess(Struct, frozen=True):
 
 
 class StoreHealth(Struct, frozen=True, kw_only=True):
-    """What a store holds, and how it is."""
+    """What a store holds, how fast it answers, and which processes use it."""
 
     database: str
     """Its kind and version, such as "SQLite 3.45"; "memory" for a team without a store."""
@@ -48,7 +48,7 @@ class StoreHealth(Struct, frozen=True, kw_only=True):
 
 
 class Spread:
-    """How many values lie up to each bound, and their sum."""
+    """A histogram: the number of values up to each bound, and their sum."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds, self.total = bounds, 0.0
@@ -65,7 +65,7 @@ class Spread:
 
 
 class Traffic(Struct):
-    """What this process did with a store since it opened it. The store counts; others only read."""
+    """Counters of what this process did with a store since it opened it. The store counts; others only read."""
 
     appends: int = 0
     """Entries that were recorded."""

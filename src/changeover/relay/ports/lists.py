@@ -40,7 +40,7 @@ class ConversationRow(Struct, frozen=True, kw_only=True):
 
 
 class RunRow(Struct, frozen=True, kw_only=True):
-    """What became of one message, or of one package that code offered; the runs of delegates are parts of it."""
+    """The run of one message, or of one package that code offered; the runs of delegates are parts of it."""
 
     id: str
     conversation: str
@@ -139,7 +139,7 @@ Record = ConversationRow | RunRow | TaskRow | MessageRow | HandoffRow | Approval
 R = TypeVar("R", ConversationRow, RunRow, TaskRow, MessageRow, HandoffRow, ApprovalRow, Audited)
 
 PAGE = 200
-"""Records that a list has at most, unless the caller says otherwise."""
+"""Number of records on a page, unless the caller gives a limit."""
 EVERYTHING: Mapping[str, str] = MappingProxyType({})
 
 ORDERS: Mapping[type[Record], Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -161,7 +161,7 @@ KEYS: Mapping[str, type[int] | type[str]] = MappingProxyType(
 )
 """Types of the columns of orders; all others are times."""
 MOST_NUMBER = 2**31
-"""No number of a store is as large."""
+"""Upper bound of the numbers in a store, which no number reaches."""
 
 
 class Order(Struct, frozen=True):
@@ -184,7 +184,7 @@ class Order(Struct, frozen=True):
                 return tuple(key)
         except (ValueError, TypeError):  # no base64, or no JSON
             pass
-        raise MisconfiguredError(f"cursor={cursor!r} is none of this list; give `next` of the page before")
+        raise MisconfiguredError(f"cursor={cursor!r} is not a cursor of this list; give `next` of the page before")
 
     def _fits(self, key: list[Any]) -> bool:
         kinds = [KEYS.get(column, float) for column in self.columns]
@@ -231,7 +231,7 @@ FILTERS: Mapping[type[Record], frozenset[str]] = MappingProxyType(
         Audited: frozenset(("id", "actor", "token", "action", "subject")),
     }
 )
-"""What each kind of record can be filtered by."""
+"""The filters of each kind of record."""
 
 
 def check_filters(kind: type[Record], wanted: Mapping[str, str]) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Spending(Struct, frozen=True, gc=False):
-    """What one agent spent in an ended run."""
+    """The spending of one agent in an ended run."""
 
     run: int
     agent: str
@@ -51,13 +51,13 @@ class Head(Struct, frozen=True, gc=False):
     gone: tuple[str, ...] = ()
     """Tickets that are done and leave the queue."""
     spent: tuple[Spending, ...] = ()
-    """What was spent in the runs that end with the entry, without their delegates."""
+    """The spending of the runs that end with the entry, without their delegates."""
     edition: int | None = None
     """The last edition of the declarations that this process has seen, if a run begins with the entry."""
 
 
 class Reserve(Struct, frozen=True, gc=False):
-    """What an entry takes from the budget that the tree of a run shares; negative figures give back."""
+    """The part of the tree's budget that an entry reserves; negative figures release."""
 
     turns: int
     handoffs: int
@@ -76,7 +76,7 @@ class Reserve(Struct, frozen=True, gc=False):
 
 
 class Circuits(Struct, frozen=True, gc=False):
-    """What an entry reports to the circuit breakers of receivers."""
+    """The report of an entry to the circuit breakers of receivers."""
 
     offers: tuple[tuple[str, str], ...] = ()
     """Offered handoffs, each as (id, receiver)."""
@@ -231,7 +231,7 @@ class Log(Protocol):
 
     @property
     def audit(self) -> Audit:
-        """Who changed declarations and tokens."""
+        """The audit of changes to declarations and tokens."""
         ...
 
     @property
@@ -246,16 +246,16 @@ class Log(Protocol):
 
     @property
     def timetable(self) -> Timetable:
-        """What is known of schedules."""
+        """The state of the schedules."""
         ...
 
     @property
     def traffic(self) -> Traffic:
-        """What this process did with the store, for metrics."""
+        """Counters of this process's work with the store, for metrics."""
         ...
 
     async def health(self) -> StoreHealth:
-        """What the store holds, and how it is."""
+        """What the store holds, how fast it answers, and which processes use it."""
         ...
 
     async def forget(self, root: str) -> bool:
@@ -269,7 +269,8 @@ class Log(Protocol):
 
     @property
     def epoch(self) -> int:
-        """How often this process acquired its lease; what it owned in an earlier epoch may have another owner now."""
+        """Number of times that this process acquired its lease; what it owned in an earlier epoch may have another
+        owner now."""
         ...
 
     def changes(self, root: str, after_seq: int = 0) -> AsyncIterator[Entry]:

@@ -28,8 +28,8 @@ class Claim(Struct, frozen=True, gc=False):
     token: str
     """Identifies the owner; each claim has another, also of the same worker."""
     ends: bool = False
-    """The claim ends with the entry that carries it: if the ticket is open then, any worker may claim it, without a
-    claim deadline."""
+    """True if the claim ends with the entry that carries it: if the ticket is open then, any worker may claim it,
+    without a claim deadline."""
 
 
 class Taken(Struct, frozen=True, gc=False):
@@ -78,7 +78,7 @@ class Queued(Struct, frozen=True, gc=False):
 
 
 REMEMBERED = 24 * 3600.0
-"""Seconds for which a store remembers a worker that is gone."""
+"""Seconds for which a store remembers a worker that is gone; older ones are removed when a new worker comes."""
 
 
 class SeenWorker(Struct, frozen=True, kw_only=True, gc=False):
@@ -97,12 +97,12 @@ class Workers(Protocol):
     """The workers that claim tickets of a store, timed by the clocks of their teams."""
 
     async def seen(self, worker: SeenWorker, now: float) -> None:
-        """A worker is alive; one that was seen before keeps the time of its start, and the later `until` holds. What
-        would move `until` by less than a quarter of the time until then is not written."""
+        """Note that a worker is alive. One that was seen before keeps the time of its start, and the later `until`
+        holds. A change of `until` by less than a quarter of the time until then is not written."""
         ...
 
     async def all(self) -> list[SeenWorker]:
-        """The workers of the last day, those that are gone included, by team and name."""
+        """The workers that the store remembers, those that are gone included, by team and name."""
         ...
 
 

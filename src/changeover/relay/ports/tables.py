@@ -33,7 +33,7 @@ class Course(Struct, frozen=True, gc=False):
 
 
 class Expenses(Struct, frozen=True, gc=False):
-    """What an agent spent in runs that have ended."""
+    """The spending of an agent in runs that have ended."""
 
     agent: str
     runs: int = 0
@@ -137,8 +137,8 @@ class Measures(Protocol):
         ...
 
     async def depths(self, since: float, until: float) -> list[Depth]:
-        """How many handoffs the runs made that ended in the window. A run of a delegate is a part of another run, and
-        is not counted."""
+        """The number of runs that ended in the window, by the number of their handoffs. A run of a delegate is a part
+        of another run, and is not counted."""
         ...
 
     async def occurrences(
@@ -217,7 +217,8 @@ class Contexts(Protocol):
 
 
 MOST = 1_000
-"""Number of outcomes of a capability that are used: the oldest weigh at most a thirtieth of the newest."""
+"""Number of outcomes of a capability that are used: with the default half-life, the oldest weigh a thirtieth of the
+newest."""
 
 
 class Lesson(Struct, frozen=True, gc=False):

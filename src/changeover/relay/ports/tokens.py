@@ -22,7 +22,7 @@ EACH_USE = 60.0
 
 
 class NewToken(Struct, frozen=True, kw_only=True):
-    """What a token is made for."""
+    """The properties of a token that is to be made."""
 
     user: str
     """The user to whom the conversations belong that are begun with it."""
@@ -37,7 +37,7 @@ class NewToken(Struct, frozen=True, kw_only=True):
     """In seconds since the epoch; None is never."""
 
     def faults(self, now: float) -> list[str]:
-        """Why there can be no such token; one text each."""
+        """The reasons why there can be no such token, one text each."""
         found = [] if self.user.strip() else ["a token needs the name of its user"]
         if self.role not in ROLES:
             found.append(f"{self.role!r} is no role; there are: {', '.join(ROLES)}")
@@ -138,5 +138,6 @@ def id_in(secret: str) -> str:
 
 
 def digest_of(secret: str) -> str:
-    """What a store keeps of a secret. A plain hash will do: the secret is random and too long to be guessed."""
+    """The digest of a secret, which a store keeps. A plain hash will do: the secret is random and too long to be
+    guessed."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -94,7 +94,7 @@ class Toolkit(Protocol):
 
 
 class Connections(Protocol):
-    """What tools reach out with: connection pools, and sessions with servers."""
+    """The connection pools and the sessions with servers that tools use."""
 
     @property
     def serves(self) -> bool:
@@ -193,11 +193,11 @@ class World(Struct, frozen=True):
     """Current loads and experience; None outside an engine."""
     routing: Routing = Routing()
     connections: Connections | None = None
-    """What the toolkits reach out with, if the team has tools that do."""
+    """The connections of the toolkits, if the team has tools that need some."""
     subscriptions: tuple[Subscription, ...] = ()
-    """Who gets which events of the bus."""
+    """The team's subscriptions to events of the bus."""
     schedules: tuple[Schedule, ...] = ()
-    """What starts at times."""
+    """The team's schedules."""
     keep_events: float = KEPT
     """Seconds for which events are kept that all subscribers have handled."""
     trace: Callable[[], str] | None = None
@@ -205,7 +205,7 @@ class World(Struct, frozen=True):
 
     @property
     def subscribers(self) -> tuple[Subscription, ...]:
-        """All subscriptions, with those by which schedules start what they start."""
+        """All subscriptions, with one for each schedule, by which it starts its work."""
         return *self.subscriptions, *(each.subscription for each in self.schedules)
 
     @property
@@ -217,8 +217,8 @@ class World(Struct, frozen=True):
 
 
 class Override(Struct, frozen=True, gc=False):
-    """What the caller of one run gives in place of the team's declarations. It is not recorded: a process that takes
-    up the run later goes on with what the team declares."""
+    """Overrides of the team's declarations that the caller of one run gives. They are not recorded: a process that
+    takes up the run later goes on with what the team declares."""
 
     strategy: Strategy | None = None
     models: Mapping[str, Model] = {}

@@ -58,13 +58,13 @@ class Change(Struct, frozen=True, gc=False):
     """When it was offered."""
     reason: str = ""
     ok: bool | None = None
-    """Whether the receiver did what it was asked to; None if that cannot be said, for example after a cancellation."""
+    """True if the receiver did its task, False if it failed; None if neither holds, as after a cancellation."""
     task: str | None = None
     """The task that the receiver got, once it accepted."""
     offer: HandoffOffered | None = None
     """The offer, if it was made with this event."""
     resumed: bool = False
-    """The run that had failed goes on, so it is not over any more."""
+    """True if the run that had failed goes on, so that the handoff is open again."""
     counted: bool = True
     """False if circuit breakers ignore it: it was over before, or was taken back before it was answered."""
 
@@ -263,7 +263,7 @@ def _withdraw(state: State, reason: str) -> Iterator[Change]:
 
 
 def _blames(fault: Fault | None) -> bool:
-    """Whether the receiver itself failed; without a fault, its result was not what was expected."""
+    """True if the receiver itself failed; without a fault, its result was not what was expected."""
     if isinstance(fault, LimitFault):
         return fault.limit == "max_iterations"
     return fault is None or isinstance(fault, BLAMED)

@@ -13,7 +13,7 @@ from changeover.relay.projection.changes import Change
 
 
 def circuits_of(conversation: str, changes: Iterable[Change], roster: Roster, calm: bool) -> Circuits | None:
-    """What an entry with these changes reports; None if nothing. While the circuits are `calm`, only failures count."""
+    """The report of an entry with these changes; None if it is empty. If circuits are `calm`, only failures count."""
     if calm and all(change.ok is not False for change in changes):
         return None
     offers: dict[str, tuple[str, str]] = {}

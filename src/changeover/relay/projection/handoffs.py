@@ -99,7 +99,7 @@ def _result(sheet: Sheet, call: str, task: int, text: str) -> Message:
 
 
 def _is_current(sheet: Sheet, ticket: str) -> bool:
-    """Whether the current task is claimed by this ticket."""
+    """True if the current task is claimed by this ticket."""
     return sheet.state.run is not None and sheet.state.run.ticket == ticket
 
 

@@ -1,4 +1,4 @@
-"""Happenings: what an entry records, as events of the bus for those who subscribe to the team's own conversations."""
+"""Happenings: what an entry records, as events of the bus for subscribers to the team's own conversations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REJECTED, WAITING = "changeover.handoff.rejected", "changeover.approval.waiting"
 OPENED = "changeover.breaker.opened"
 COMPLETED, FAILED = "changeover.run.completed", "changeover.run.failed"
 LONGEST = 100_000
-"""Characters of an output that are told; the conversation has the rest."""
+"""Number of characters of an output that an event holds; the conversation has the rest."""
 
 
 class Happenings(Struct, frozen=True):
@@ -46,7 +46,7 @@ class Happenings(Struct, frozen=True):
     def of(self, entry: Entry, agent: str, state: State) -> list[Publication]:
         """The events of an entry; `agent` was active before it, and `state` is the one after it."""
         found: list[Publication] = []
-        # What a happening started is not told: it would start itself again and again.
+        # A conversation that a happening started publishes none: it would start itself again and again.
         if is_of_happening(entry.conversation):
             return found
         for event in entry.events:
@@ -57,7 +57,7 @@ class Happenings(Struct, frozen=True):
         return found
 
     def reported(self, entry: Entry, circuits: Circuits) -> Circuits:
-        """What an entry reports to the circuit breakers, so that the store tells of a circuit which it opens."""
+        """What an entry reports to the circuit breakers; the store then publishes an event if a circuit opens."""
         return circuits if is_of_happening(entry.conversation) else replace(circuits, tell=self._opened)
 
     def _opened(self, circuit: Circuit, at: float) -> Publication | None:
@@ -74,7 +74,7 @@ class Happenings(Struct, frozen=True):
 
 
 def _told(event: Event | Unreadable, entry: Entry, state: State) -> tuple[str, dict[str, Any]] | None:
-    """The type and the data of what a recorded event means; None if subscribers are told nothing of it."""
+    """The type and the data of the bus event for a recorded event; None if there is none."""
     conversation = entry.conversation
     match event:
         case HandoffRejected(call=call, receiver=receiver, reason=reason, by=by):

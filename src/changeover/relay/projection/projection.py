@@ -75,7 +75,7 @@ from changeover.relay.state import State
 
 
 def _nothing(sheet: Sheet, event: Event | Unreadable) -> None:
-    """It adds no message."""
+    """Add no message."""
 
 
 def _hear(sheet: Sheet, event: UserSpoke) -> None:

@@ -1,4 +1,4 @@
-"""Rows: what an entry adds to the read models and changes in them, by the statement that writes it, and publishes."""
+"""Rows: what an entry adds to the read models and changes in them, by statement, and the bus events it publishes."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ _ORDER = {name: place for place, name in enumerate(FIELDS)}
 
 
 class Opening(NamedTuple):
-    """What the row of a conversation says of its beginning."""
+    """The beginning of a conversation, as its row holds it."""
 
     root: str
     parent: str | None
@@ -145,7 +145,7 @@ def opening_of(entry: Entry) -> Opening:
 
 
 TITLE = 80
-"""Characters of a title that is made from a message, at most."""
+"""Largest number of characters of a title that is made from a message."""
 
 
 def title_of(message: str) -> str:
@@ -186,7 +186,7 @@ class Rows(defaultdict[Name, list[Row]]):
             self.later().take(rows._behind, seq)
 
     def storable(self) -> Rows:
-        """The same rows, each text in them as every database can hold it."""
+        """The same rows, with every text in a form that all databases can hold."""
         rows = Rows()
         for name, those in self.items():
             rows[name] = [tuple(whole(row)) for row in those]

@@ -77,36 +77,36 @@ class Sheet(Reading):
         return task_id(self.id, position)
 
     def is_at(self, run: int) -> bool:
-        """Whether the current task belongs to this run; 0 is any."""
+        """True if the current task belongs to this run; 0 is any."""
         return run == 0 or (self.state.run is not None and self.state.run.id == run)
 
     def separate_runs(self) -> None:
-        """A run begins: the withdrawal of the last run's approvals is written before new approvals are added."""
+        """Begin a run: write the withdrawal of the last run's approvals before new approvals are added."""
         self._write_offers()
         if WITHDRAWN in self.rows:
             self.rows = self.rows.later()
 
     def touch(self, output: str | None = None) -> None:
-        """The status of the current task changes with this event; it may end with an output."""
+        """Note that this event changes the status of the current task, which may end with an output."""
         self._touched, self._output = True, output
 
     def begin(self) -> None:
-        """The agent has begun to work on the task."""
+        """Note that the agent has begun to work on the task."""
         if self.state.work.status == "pending":
             self._touched = True
 
     def refuse(self, receiver: str, reason: str) -> None:
-        """The agent was not allowed to hand over to this receiver."""
+        """Add the refusal of a handoff from the agent to this receiver."""
         kind = "deadlock" if reason.startswith(DEADLOCK) else "other"
         row = (self.id, self.state.position, self.at, self.agent or "", receiver, kind, reason)
         self.rows["refusals"].append(row)
 
     def reach(self, limit: str) -> None:
-        """The run has reached this limit; several events may say so."""
+        """Add a limit that the run has reached; several events may say so."""
         self.rows["limits"].append((self.id, self.state.position, self.at, self.agent or "", limit))
 
     def end_steps(self) -> None:
-        """The run ends: if it is a workflow, add the figures of the steps that began or were skipped."""
+        """At the end of a workflow's run, add the figures of the steps that began or were skipped."""
         run = self.state.run
         if run is None or run.flow is None:
             return
@@ -123,7 +123,7 @@ class Sheet(Reading):
         if position is None:
             position = self.state.position
         kind, content, task, agent, call = message
-        # In the place of the seq: how far the event is behind the entry's first, whose seq the log counts.
+        # In the place of the seq: the offset from the entry's first event, whose seq the log assigns.
         behind = position - self.start
         self.rows["messages"].append((self.id, position, part, behind, kind, task, agent, call, self.at, content))
 
@@ -159,7 +159,7 @@ class Sheet(Reading):
         self.offers.clear()
 
     def begin_task(self, event: Event | Unreadable, variables: dict[str, Any]) -> None:
-        """The event began a task: write the one before, whose context these variables are."""
+        """Write the task before the one that this event began; `variables` are its context."""
         self._write_task(variables)
         before, self.working, self._variables = self.working, self.state.work, self.state.variables
         self._new, self._parent = True, self.task(before.position)

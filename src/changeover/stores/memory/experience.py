@@ -107,11 +107,11 @@ class MemoryLessons:
         await self._resets.put(Unlearned(capability, agent, at))
 
     def note(self, conversation: str) -> None:
-        """The conversation has a new entry. The caller holds the lock."""
+        """Note that the conversation has a new entry. The caller holds the lock."""
         self._unread.add(conversation)
 
     def forget(self, conversation: str) -> None:
-        """The conversation was removed. The caller holds the lock."""
+        """Drop a conversation that was removed. The caller holds the lock."""
         self._known.pop(conversation, None)
         self._unread.discard(conversation)
 

@@ -54,11 +54,11 @@ class Snapshot(NamedTuple):
     running: frozenset[str] = frozenset()
     """The conversations that an engine works on."""
     tallies: Mapping[str, Tally] = MappingProxyType({})
-    """What the tree of each root spent."""
+    """The counters of the tree of each root."""
     left: frozenset[str] = frozenset()
     """Those of the running conversations whose engine was closed."""
     audited: Sequence[Row] = ()
-    """What the audit holds."""
+    """The rows of the audit."""
 
 
 class MemoryLists(SqlLists):

@@ -247,12 +247,12 @@ class MemoryLog:
             await asyncio.sleep(POLL)
 
     async def close(self) -> None:
-        """No engine works on it now; entries stay readable as long as the log exists."""
+        """Note that no engine works on the log any more; entries stay readable as long as it exists."""
         with self._lock:
             self._left = set(self._running)
 
     def _is_of(self, team: str | None, conversation: str) -> bool:
-        """True if a conversation belongs to this team; any will do if it is None. The caller holds the lock."""
+        """True if a conversation belongs to this team, or if the team is None. The caller holds the lock."""
         return team is None or team == self._entries[conversation][0].opening.team
 
     def _snapshot(self) -> Snapshot:

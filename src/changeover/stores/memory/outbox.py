@@ -37,7 +37,7 @@ Lane = tuple[str, str, str]
 
 
 class Parcel:
-    """A delivery, and who has it."""
+    """A delivery and its owner."""
 
     __slots__ = ("delivery", "number", "owner", "ready", "until")
 
@@ -263,7 +263,7 @@ class MemoryOutbox:
         self._ready[parcel.lane[:2]][parcel.delivery.event.id] = parcel
 
     def _leave(self, parcel: Parcel) -> None:
-        """A delivery is over; the next one of its source can be taken."""
+        """Remove a delivery that is over; then the next one of its source can be taken."""
         self._ready[parcel.lane[:2]].pop(parcel.delivery.event.id, None)
         if not parcel.delivery.event.source:
             return

@@ -86,5 +86,5 @@ class MemoryTable(Generic[R]):
 
 
 def _is_later(one: float | None, other: float | None) -> bool:
-    """Whether a time is later than another; None is never."""
+    """True if a time is later than another; None is never."""
     return other is not None and (one is None or one > other)

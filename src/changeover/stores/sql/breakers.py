@@ -32,7 +32,7 @@ class BreakerStatements:
         self.opened = say(say.insert(breaker_openings).on_conflict_do_nothing())
         self.listed = say.listed
         self.locks = say.postgresql
-        """Whether rows have to be locked: SQLite has one writer at a time."""
+        """True if rows have to be locked: SQLite has one writer at a time."""
 
 
 class LockedBoard(Board):
@@ -99,7 +99,7 @@ class SqlBreakers:
     """Circuits in a database."""
 
     calm = False
-    """Other processes write too, and asking them costs as much as reporting every ending."""
+    """False: other processes write too, and to read what they wrote costs as much as to report every ending."""
 
     def __init__(self, sql: BreakerStatements, store: OpenStore) -> None:
         self._sql, self._store = sql, store

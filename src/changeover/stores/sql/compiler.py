@@ -113,7 +113,7 @@ def bind(name: str, type_: Any = None) -> sa.BindParameter[Any]:
 
 
 def of_team(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """The condition that a row belongs to the team of the parameter `team`; any team will do if that is NULL."""
+    """The condition that a row belongs to the team of the parameter `team`, or to any team if that is NULL."""
     return sa.func.coalesce(bind("team", sa.Text), column) == column
 
 

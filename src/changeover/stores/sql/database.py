@@ -20,7 +20,7 @@ PATIENCE = 5.0
 """Seconds for which a lost connection is tried again: a server may be restarting."""
 
 CHANNEL = "changeover"
-"""The PostgreSQL channel on which processes hear of new entries."""
+"""The PostgreSQL channel on which processes are notified of new entries, tickets and events."""
 
 Row = tuple[Any, ...]
 Call = tuple[str, tuple[Any, ...]]
@@ -30,7 +30,7 @@ Write = tuple[str, Sequence[Row]]
 
 
 class Trouble(Enum):
-    """What an error of the driver means for its transaction, which was not written."""
+    """What an error of the driver means for its transaction."""
 
     LOST = auto()
     """The connection is gone, perhaps after the commit: look, then retry on a new one."""
@@ -54,7 +54,7 @@ class Session(Protocol):
         ...
 
     def undisturbed(self) -> bool:
-        """In a transaction: whether certainly no other process wrote since the last call."""
+        """True if no other process can have written since the last call. Only called in a transaction."""
         ...
 
     def run(self, calls: Sequence[Call]) -> list[list[Row]]:
@@ -84,7 +84,7 @@ class Watch(Protocol):
     """Reports what other processes write."""
 
     def news(self) -> Collection[str] | None:
-        """Wait a little; returns the roots with new entries, None if it may be any."""
+        """Wait a little; returns the topics with news: roots, queues of agents, teams. None if any may have some."""
         ...
 
     def close(self) -> None: ...
@@ -97,7 +97,7 @@ class Database(Protocol):
     shown: str
     """Its address without the password."""
     near: bool
-    """Whether a read at once is quicker than one on another thread."""
+    """True if a read on the caller's thread is faster than one on another thread."""
 
     def connect(self) -> Session:
         """Connect, or raise StoreUnavailable."""

@@ -37,9 +37,9 @@ class Job(Generic[T]):
         self.tickets: Sequence[str] = ()
         """The tickets that it locks."""
         self.circuits: Circuits | None = None
-        """What it reports to circuit breakers, if anything."""
+        """Its report to circuit breakers, if it has one."""
         self.tried = False
-        """Whether it may be done already, by a commit whose result was lost."""
+        """True if it may be done already, by a commit whose result was lost."""
 
 
 class Append(Job[None]):
@@ -164,7 +164,7 @@ class Waiting:
 
 
 def _fitting(jobs: list[SideJob[Any, Any]]) -> int:
-    """How many of the first jobs share a transaction."""
+    """Number of jobs, from the first on, that share a transaction."""
     filled = jobs[0].share
     for count, job in enumerate(jobs[1:], 1):
         filled += job.share
@@ -174,7 +174,8 @@ def _fitting(jobs: list[SideJob[Any, Any]]) -> int:
 
 
 class OpenStore:
-    """How the side tables of an open store read and write. Every method raises StoreClosed once it is closed."""
+    """Reads and writes for the side tables of an open store. All methods but `send` raise StoreClosed once it is
+    closed."""
 
     def __init__(self, database: Database, reader: Reader, put: Callable[[Job[Any]], None]) -> None:
         self._shown, self._reader, self._put = database.shown, reader, put

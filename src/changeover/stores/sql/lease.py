@@ -25,9 +25,9 @@ class Lease:
         self._host, self._pid = socket.gethostname(), os.getpid()
         self._id = f"{self._host}-{self._pid}-{os.urandom(3).hex()}"
         self.epoch = 0
-        """How many leases were taken; a new number means that the one before was lost."""
+        """Number of leases that were taken; a new number means that the one before was lost."""
         self._until = inf
-        """Until when it certainly holds, by the local clock; infinite before the first lease."""
+        """The time until which it certainly holds, by the local clock; infinite before the first lease."""
         self.owner = f"{self._id}/0"
         """The name of this process in the column `owner`."""
         self._renew_at = 0.0
@@ -43,7 +43,7 @@ class Lease:
 
     @property
     def is_due(self) -> bool:
-        """Whether it should be taken or renewed now."""
+        """True if it should be taken or renewed now."""
         return not self.epoch or _elapsed() >= self._renew_at
 
     def hold(self, session: Session) -> None:
@@ -62,7 +62,7 @@ class Lease:
         self._until, self._renew_at = begun + self._seconds, begun + self._seconds / 3
 
     def lost(self) -> None:
-        """The lease does not hold any more."""
+        """Note that the lease does not hold any more."""
         self._until = self._renew_at = 0.0
 
     def give_up(self, session: Session) -> None:

@@ -31,7 +31,7 @@ class Place(Struct, gc=False):
     due: float | None
     at: float
     tally: Tally = UNSPENT
-    """What the tree spent, if it is a root."""
+    """The counters of the tree, if it is a root."""
     opened: Opening | None = None
     """The beginning of a conversation that this transaction opens."""
     changed: bool = False
@@ -82,8 +82,8 @@ class Places:
             self._read(asked, jobs)
 
     def comparison(self, me: str) -> list[Write]:
-        """What fails if another process has changed a row which this transaction uses unread, or if the lease has run
-        out while it waited for such a row."""
+        """Statements that fail if another process has changed a row which this transaction uses unread, or if the lease
+        has run out while it waited for such a row."""
         log = self._sql.log
         if log.unmoved is None or not self._held:
             return []
@@ -105,7 +105,7 @@ class Places:
         self._last = 0
 
     def _knows(self, jobs: Sequence[Job[Any]], me: str) -> bool:
-        """Whether all rows of these jobs are cached. A conversation at position 0 is taken to be new: if it is not, the
+        """True if all rows of these jobs are cached. A conversation at position 0 is taken to be new: if it is not, the
         insert fails."""
         known = self.known
         for job in jobs:
@@ -118,7 +118,7 @@ class Places:
         return True
 
     def _holds(self, jobs: Sequence[Job[Any]], me: str) -> bool:
-        """Whether these are appends to conversations that this process owns, and whose rows are cached."""
+        """True if these are appends to conversations that this process owns, and whose rows are cached."""
         held: dict[int, Row] = {}
         for job in jobs:
             place, root = self.known.get(job.conversation), self.known.get(job.root)

@@ -112,12 +112,12 @@ class SqlLog:
 
     @property
     def epoch(self) -> int:
-        """How many leases this process took; a new number means that the one before was lost."""
+        """Number of leases that this process took; a new number means that the one before was lost."""
         return self._lease.epoch
 
     @property
     def commits(self) -> int:
-        """How many transactions this process wrote; concurrent appends share one."""
+        """Number of transactions that this process wrote; concurrent appends share one."""
         return self._writer.commits
 
     async def read(self, conversation: str, after: int = 0) -> list[Entry]:

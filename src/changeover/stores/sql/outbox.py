@@ -203,8 +203,8 @@ class SqlTimetable(SqlOutbox):
 
 
 class Deliveries:
-    """One transaction. Those that change the order of a source wait for each other: a delivery is ready as soon as
-    the one before it is settled, however the two meet."""
+    """One transaction. Transactions that change the order of a source's deliveries wait for each other: a delivery is
+    then ready as soon as the one before it is settled, even if both are written at once."""
 
     def __init__(self, session: Session, sql: OutboxStatements) -> None:
         self._session, self._sql, self._round = session, sql, Round(session)
@@ -361,7 +361,7 @@ def _count(job: SideJob[Any, Any], rows: list[Row]) -> None:
 
 
 def _recognize(job: SideJob[Any, str], event: BusEvent, stored: BusEvent) -> None:
-    """The event with the same key, which must say the same."""
+    """Give the job the id of the event that is stored under its key; a KeyConflict if that has other content."""
     if (stored.type, stored.source, stored.data) != (event.type, event.source, event.data):
         job.error = KeyConflict(event.key, f"{stored.type} {msgspec.json.encode(stored.data).decode()}")
     job.result = stored.id

@@ -150,7 +150,7 @@ def _deliver(say: Compiler) -> sa.ClauseElement:
 
 
 def _among(say: Compiler, column: sa.ColumnElement[int], chosen: sa.Select[Any]) -> sa.ColumnElement[bool]:
-    """Whether a number is one of these; the subquery runs once."""
+    """True if a number is one of these; the subquery runs once."""
     if say.postgresql:
         return column == sa.func.any(sa.func.array(chosen.scalar_subquery()))
     return column.in_(chosen)

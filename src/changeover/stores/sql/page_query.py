@@ -31,7 +31,7 @@ HALTED = ("waiting", "failed", "cancelled")
 
 
 class Listing(NamedTuple):
-    """What one page asks for, without the values of its filters."""
+    """One page as it is asked for, without the values of its filters."""
 
     kind: type[Record]
     order: Order
@@ -42,9 +42,9 @@ class Listing(NamedTuple):
     within: bool
     roots: bool
     owned: bool
-    """Whether the user that is asked for has a name, so that an index serves."""
+    """True if the user that is asked for has a name, so that an index serves."""
     after: bool
-    """Whether there was a page before."""
+    """True if there was a page before."""
 
 
 @cache
@@ -82,11 +82,11 @@ def _filters(listing: Listing, source: Source, columns: Columns, compiler: Compi
 
 
 BELONGING = {"user": conversations.user_name, "team": conversations.team}
-"""What a record has from the root of its conversation."""
+"""Columns that a record has from the root of its conversation."""
 
 
 def _of_root(source: Source, condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    """The condition holds for the root of the record's tree."""
+    """The condition, applied to the root of the record's tree."""
     return sa.exists().where(conversations.id == source.root(), condition)
 
 
@@ -161,7 +161,7 @@ def _conversation_columns(compiler: Compiler) -> Columns:
 
 
 def _accepted(marks: str, compiler: Compiler) -> sa.ColumnElement[int]:
-    """How many handoffs of a conversation, or of all below it, were accepted. The column of this name is for limits."""
+    """Number of accepted handoffs of a conversation, or of all below it. The column `handoffs` is for limits."""
     offered = schema.handoffs.alias()
     own = _between(offered.c.id, conversations.id, marks, compiler)
     counted = sa.select(sa.func.count()).where(own, offered.c.accepted_at.is_not(None))
@@ -169,7 +169,7 @@ def _accepted(marks: str, compiler: Compiler) -> sa.ColumnElement[int]:
 
 
 def _run_columns(_: Compiler) -> Columns:
-    """A run is its first task; what became of it is in its last one."""
+    """The columns of a run: its row is that of its first task, and its outcome is in its last one."""
     last, counted = schema.tasks.alias(), schema.tasks.alias()
 
     def of_last(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
@@ -212,7 +212,7 @@ class Source(NamedTuple):
     root: Callable[[], sa.ColumnElement[Any]] = sa.null
     """The root of the tree that a record belongs to."""
     always: tuple[sa.ColumnElement[bool], ...] = ()
-    """What holds for all records of the kind."""
+    """Conditions that hold for all records of the kind."""
 
 
 SOURCES: dict[type[Record], Source] = {

@@ -91,7 +91,7 @@ class SqlQueue:
         return topics
 
     def _give_back_all(self, taking: asyncio.Future[list[Taken]]) -> None:
-        """The caller was cancelled: free the tickets now, instead of when their leases run out."""
+        """Free the tickets of a caller that was cancelled now, instead of when their leases run out."""
         for taken in () if taking.cancelled() or taking.exception() else taking.result():
             claim = Claim(taken.ticket.id, taken.token)
             _ = self._store.send(SideJob(self._write, GiveBack(claim, counted=False), False))

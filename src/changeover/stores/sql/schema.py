@@ -321,8 +321,8 @@ approvals = Table(
 """Requests to people: pending, approved, rejected, edited, responded, expired or withdrawn."""
 
 _pending = column("status") == literal_column("'pending'")
-# By conversation: a withdrawal finds those of one conversation; a list reads them all.
 _index("approvals_requested", "list approvals", approvals.c.requested_at, approvals.c.id)
+# By conversation: a withdrawal finds those of one conversation; a list reads them all.
 _index("approvals_pending", "views.approvals", approvals.c.conversation, where=_pending)
 
 tickets = Table(
@@ -344,8 +344,8 @@ tickets = Table(
     Column("rests", Boolean, nullable=False),
     team_column(),
 )
-"""Work that waits for a claim: `at` is since when, `turn` the time by which it is ordered. `owner` is the token of the
-last claim, which may have expired; `attempts` counts the claims since work last went on."""
+"""Work that waits for a claim: `at` is when it began to wait, `turn` the time by which it is ordered. `owner` is the
+token of the last claim, which may have expired; `attempts` counts the claims since work last went on."""
 
 _takeable = text("owner IS NULL AND NOT rests")
 _by_turn = (tickets.c.team, tickets.c.agent, text("priority DESC"), tickets.c.deadline, tickets.c.turn, tickets.c.id)
@@ -366,7 +366,8 @@ _expiring = column("expires_at").is_not(None)
 _index("contexts_expiring", "contexts.sweep", contexts.c.expires_at, where=_expiring)
 
 breakers = declared(BREAKERS, METADATA)
-"""Circuit breaker state of each receiver that ever failed; open since `opened_at` if that is set."""
+"""Circuit breaker state of each receiver that ever failed or was opened by hand; open since `opened_at` if that is
+set."""
 
 breaker_openings = Table(
     "breaker_openings",
@@ -385,7 +386,7 @@ tokens = declared(TOKENS, METADATA)
 """Tokens of the server's callers; of each secret only a digest is stored."""
 
 audit = declared(AUDIT, METADATA)
-"""Who changed declarations and tokens; rows are only added."""
+"""Changes to declarations and tokens, each with the user who made it; rows are only added."""
 
 _index("audit_at", "list audit", audit.c.at, audit.c.id)
 
@@ -442,7 +443,7 @@ bus_events = Table(
     UniqueConstraint("id", name="bus_events_id"),
     UniqueConstraint("team", "key", name="bus_events_key"),
 )
-"""Published events in the order of publication; data and attributes as JSON, a key of NULL is none."""
+"""Published events in the order of publication; data and attributes are JSON, and an event without a key has NULL."""
 
 _index("bus_events_at", "outbox.events", bus_events.c.team, bus_events.c.number)
 
@@ -464,8 +465,8 @@ bus_deliveries = Table(
     time_column("updated_at"),
     one_of("state", ("waiting", "done", "dead"), "bus_deliveries"),
 )
-"""An event (by number) and a subscriber per row: waiting, done or dead. It is `ready` once the events of the same
-source before it are done with, and `due` for its next attempt. `owner` is the token of the last process that took it,
+"""An event (by number) and a subscriber per row: waiting, done or dead. It is `ready` once the earlier events of the
+same source are done or dead, and `due` for its next attempt. `owner` is the token of the last process that took it,
 whose lease lasts until `until`."""
 
 _lane = (bus_deliveries.c.team, bus_deliveries.c.subscriber, bus_deliveries.c.source, bus_deliveries.c.event)

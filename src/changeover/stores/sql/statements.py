@@ -95,8 +95,8 @@ WITH known AS (SELECT * FROM json_populate_recordset(CAST(NULL AS conversations)
   WHERE {" AND ".join(f"c.{name} = known.{name}" for name in HELD[1:])} ORDER BY c.id FOR UPDATE OF c)
 SELECT 1 / CAST((SELECT count(*) FROM held) = (SELECT count(*) FROM known) AS integer)
 """
-"""Locks the rows of conversations as they are known. It divides by zero if one is not as known: a transaction that is
-sent whole, with its COMMIT, has no other way to stop."""
+"""Locks the rows of conversations that this process has cached. It divides by zero if one differs from the cache: a
+transaction that is sent whole, with its COMMIT, has no other way to stop."""
 
 
 class LogStatements:
@@ -233,7 +233,7 @@ def _name() -> sa.ColumnElement[str]:
 
 
 def left() -> sa.ColumnElement[bool]:
-    """No live process owns the conversation."""
+    """True if no live process owns the conversation."""
     return sa.or_(c.owner.is_(None), ~sa.exists().where(_name() == c.owner, p.until > now()))
 
 

@@ -115,7 +115,7 @@ def _until() -> sa.ColumnElement[float]:
 
 
 def _among_these(say: Compiler, chosen: sa.Select[Any]) -> sa.ColumnElement[bool]:
-    """Whether a ticket is one of these; the subquery runs once."""
+    """True if a ticket is one of these; the subquery runs once."""
     if say.postgresql:
         # An array instead of a join: a join might run the subquery again for each row, and lock other tickets.
         return t.id == sa.func.any(sa.func.array(chosen.scalar_subquery()))

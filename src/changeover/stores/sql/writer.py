@@ -181,7 +181,7 @@ class Writer:
         return True
 
     def _fail(self, jobs: Sequence[Job[Any]], error: Exception) -> None:
-        """Each job gets an exception of its own: a caller that catches it may change it."""
+        """Give each job an exception of its own: a caller that catches it may change it."""
         if not jobs:
             logger.warning("the lease on %s was not renewed: %s", self._database.shown, error)
         for job in jobs:

@@ -62,7 +62,7 @@ class Piece(Struct, frozen=True, array_like=True):
 
     @property
     def source(self) -> tuple[Any, ...]:
-        """What pieces have in common whose texts can be joined."""
+        """The fields that must be equal so that the texts of pieces can be joined."""
         return self.root, self.thinking, self.agent, self.conversation, self.command, self.attempt
 
     def halves(self) -> list[Piece]:

@@ -66,7 +66,7 @@ class SqliteSession:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection, self._cursor, self._seen = connection, connection.cursor(), -1
-        # SQLite's own knows the letters of English only.
+        # SQLite's own function knows ASCII letters only.
         connection.create_function("lower", 1, str.lower, deterministic=True)
 
     def begin(self) -> None:

@@ -12,7 +12,7 @@ export const state = (each) => h("span", { class: `pill ${each.state === "waitin
 // A sign for the target of a subscription: an agent by its letter and colour, others by their kind.
 export const sign = (kind, to) => (kind === "agent" ? avatar(to, "small") : icon(ICONS[kind], "small"));
 
-// Who gets an event: an agent by its name and colour, others by their kind.
+// The target of a subscription with its name: an agent in its colour, others with their kind.
 export const target = (kind, to) => (kind === "agent" ? h("span", { class: `row ${hueOf(to)}` }, avatar(to, "small"), named(to)) : h("span", { class: "row" }, icon(ICONS[kind], "small"), h("span", { class: "vh" }, `${kind} `), h("bdi", {}, to)));
 
 export const runLink = (id) => h("a", { class: "to-run", href: `${root}/runs/${inPath(id)}` }, icon("arrow-right-left", "small"), "Open the run");

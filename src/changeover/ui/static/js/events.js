@@ -33,12 +33,12 @@ export class Conversation {
   set(variables, event) {
     if (variables === this.variables) return;
     const changed = Object.keys(variables).filter((name) => !same(variables[name], this.variables[name]));
-    // A new object: who keeps the one before sees it as it was.
+    // A new object: readers that keep the old one see it unchanged.
     this.setBy = { ...this.setBy, ...Object.fromEntries(changed.map((name) => [name, { seq: event.seq, agent: event.agent, conversation: this.id }])) };
     this.variables = variables;
   }
 
-  // A delegate begins with what its sender knows: nothing is new. Who set it stays the same; the sender set the rest.
+  // A delegate begins with the variables of its sender: none is new. Those that its parent lacks count as the sender's.
   inherit(variables, { sender, artifacts = {}, workflow_state: workflow = {} }, event) {
     if (this.above && !Object.keys(this.variables).length) Object.assign(this, { variables: this.above.variables, setBy: this.above.setBy });
     this.set(variables, { ...event, agent: sender });

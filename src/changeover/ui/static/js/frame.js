@@ -97,7 +97,7 @@ export function broken(box, problem, title = "The server cannot be asked", again
   box.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, title), h("p", {}, sentence(problem.message)), h("button", { class: "btn", type: "button", onclick: again }, "Try again")));
 }
 
-// The frame is ready when the page knows who looks at it and whom it shows: { who, agents }.
+// Set up the frame; resolves to the signed-in user and the members of the team: { who, agents }.
 export async function frame() {
   document.addEventListener("keydown", onKey);
   byId("keys").addEventListener("click", showKeys);

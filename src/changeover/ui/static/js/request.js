@@ -194,6 +194,6 @@ export class RequestForm {
 
 export const decide = (id, decision) => post(`/approvals/${inPath(id)}/decision`, { decision });
 
-// Whether a person may decide: by role, and by the roles that the request demands.
+// True if a person may decide: by role, and by the roles that the request demands.
 export const mayDecide = (who, request) =>
   ["approver", "admin"].includes(who.role) && (!request.roles?.length || !who.roles?.length && who.role === "admin" || request.roles.some((each) => who.roles?.includes(each)));

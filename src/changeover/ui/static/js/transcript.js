@@ -20,7 +20,7 @@ class Script {
     return this.items.filter((item) => !item.hidden);
   }
 
-  // What shows an item shows a new revision of it.
+  // Change an item; its new revision makes the page draw it again.
   touch(item, more) {
     if (item) {
       Object.assign(item, more);
@@ -140,7 +140,7 @@ function outcome(t, call, more) {
   t.touch(offer.branch ? offer.branch.group : offer, offer.branch ? {} : more);
 }
 
-// A run that ends leaves nothing running.
+// End everything that is under way in a run that ends.
 function close(t, event, state) {
   for (const item of t.items.slice(t.closed)) {
     if (item.kind === "tool" && item.state === "running") t.touch(item, { state, ended: event.at });
@@ -155,7 +155,7 @@ function close(t, event, state) {
 }
 const UNDER_WAY = ["offered", "accepted", "conditional"];
 
-// The offer of a call and the request about it are taken back.
+// Withdraw the offer of a call and the request about it.
 function withdraw(t, call, event) {
   const [offer, asked] = [t.offers.get(call), t.asked.get(call)];
   if (asked?.state === "waiting") t.touch(asked, { state: "withdrawn" });

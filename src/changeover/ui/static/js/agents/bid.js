@@ -1,4 +1,4 @@
-// Try a task: whom the router would choose, and why. Nothing is run or recorded.
+// Try a task: which agent the router would choose, and why. Nothing is run or recorded.
 import { get, post } from "../api.js";
 import { h } from "../dom.js";
 import { sentence } from "../format.js";

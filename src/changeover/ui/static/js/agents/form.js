@@ -3,7 +3,7 @@ import { Field, fieldOf } from "../build/fields.js";
 import { h } from "../dom.js";
 import { nameOf } from "../team.js";
 
-// To whom it may hand off: everyone, by its handoff tools only, or a list; the document's key is left out for everyone.
+// The receivers of an agent: everyone, by its handoff tools only, or a list. For everyone the document has no key.
 class Handoffs extends Field {
   make() {
     const choose = () => (this.#show(), this.tell());

@@ -114,7 +114,7 @@ export class TeamMap {
     this.light(id);
   }
 
-  // The ways of one agent stand out.
+  // Highlight the ways of one agent.
   light(id) {
     this.svg.classList.toggle("lit", Boolean(id));
     for (const each of this.svg.querySelectorAll(".way")) each.classList.toggle("on", each.dataset.from === id || each.dataset.to === id);

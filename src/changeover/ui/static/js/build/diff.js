@@ -10,7 +10,7 @@ export function linesOf(value, name = "", depth = 0) {
   return [`${head.replace("-:", "-")} ${typeof value === "string" ? value : JSON.stringify(value)}`.trimEnd()];
 }
 
-// The longest common subsequence of two lists of lines: [" ", "+" or "-", line].
+// The lines of both lists, each as [sign, line] with the sign " ", "+" or "-", by their longest common subsequence.
 export function diff(before, after) {
   const long = Array.from({ length: before.length + 1 }, () => new Uint16Array(after.length + 1));
   for (let i = before.length - 1; i >= 0; i--) for (let j = after.length - 1; j >= 0; j--) long[i][j] = before[i] === after[j] ? long[i + 1][j + 1] + 1 : Math.max(long[i + 1][j], long[i][j + 1]);

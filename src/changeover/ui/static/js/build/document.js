@@ -3,7 +3,7 @@ import { h } from "../dom.js";
 import { Editing } from "./editing.js";
 import { showHistory } from "./history.js";
 
-// A form of one field. What is no JSON is told here; the server tells all other faults.
+// A form of one field. It reports invalid JSON itself; the server reports all other faults.
 class DocumentForm {
   constructor(document, locked, changed) {
     this.text = h("textarea", { class: "in mono", rows: 18, spellcheck: "false", readonly: locked, oninput: changed });
@@ -34,7 +34,7 @@ class DocumentForm {
 }
 
 export class DocumentEditor {
-  // `row` is the current version, null for a new one; `name()` says how it is called; `saved(row)` hears of a new version.
+  // `row` is the current version, null for a new one; `name()` gives its name; `saved(row)` gets each new version.
   constructor({ kind, row, name, draft = {}, locked, saved }) {
     this.saved = saved;
     this.form = new DocumentForm(row?.document ?? draft, locked, () => this.editing.changed());

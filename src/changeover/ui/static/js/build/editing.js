@@ -14,8 +14,8 @@ export class Editing {
   #asked = 0;
   strict = false;
 
-  // `row` is the current version, null for a new one; `name()` says how it is called, `full(document)` what is sent.
-  // `page` hears: checked(drafted), saved(row), and state() after every change.
+  // `row` is the current version, null for a new one; `name()` gives its name, `full(document)` what is sent.
+  // On `page` it calls checked(drafted), saved(row), and state() after every change.
   constructor({ kind, row, form, name, page, full = (document) => document }) {
     Object.assign(this, { kind, row, form, name, page, full, notice: h("div", { class: "clash", role: "alert", hidden: true }), rest: h("div", { class: "rest-faults", role: "alert", hidden: true }) });
     this.first = this.document;
@@ -78,7 +78,7 @@ export class Editing {
     this.#say(`${theirs.by || "Another person"} saved version ${theirs.version} at ${day(theirs.at)}, while you were editing. Nothing of yours is lost.`, ["Show what differs", show], ["Take theirs", take], ["Save mine over it", over]);
   }
 
-  // Said before a save is tried, as soon as the server knows of it.
+  // Show a conflict as soon as another person has saved, before a save is tried here.
   watch() {
     live.watch("declarations", (said) => {
       const found = (said.items ?? [said.item]).find((each) => each?.kind === this.kind && each.name === this.row?.name);

@@ -7,7 +7,7 @@ import { dialog } from "./dialog.js";
 
 const STATES = { disabled: "disabled", removed: "removed" };
 
-// Fills `box`. `editing` gives the document as it is in the form; `restored(row)` hears of a new version.
+// Fills `box`. `mine()` gives the document as it is in the form; `restored(row)` gets the new version.
 export async function showHistory(box, { kind, name, mine, allowed, restored }) {
   const path = `/declarations/${kind}/${inPath(name)}`;
   try {

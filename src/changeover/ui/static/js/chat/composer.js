@@ -8,7 +8,7 @@ const MOST = 7 * 1024 * 1024; // bytes of all files of a message
 export class Composer {
   #files = [];
 
-  // send({conversation, text, files}) is told about each message before it goes out; returns a handle to settle it.
+  // `sending(message)` is called before a message goes out, and returns the handle that `sent` or `failed` gets.
   constructor({ sending, sent, failed }) {
     Object.assign(this, { sending, sent, failed, conversation: null, agent: () => undefined });
     this.text = byId("text");

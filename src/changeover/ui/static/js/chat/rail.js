@@ -13,7 +13,7 @@ function workOf(tree) {
   return working;
 }
 
-// Whoever has the conversation: it works, waits for a person, or answers what is said next.
+// The standing of the agent that has the conversation: it works, waits for a person, or answers the next message.
 const standing = (status) => (status === "waiting" ? "waiting" : BUSY.includes(status) ? "active" : "next");
 
 function member({ id, description }, active, count) {

@@ -66,7 +66,7 @@ class Dashboard {
     for (const each of document.querySelectorAll("#body details")) each.open = open.has(each.closest("section").ariaLabel);
   }
 
-  // What shows the runs behind a figure.
+  // A handler that shows the runs behind a figure.
   #runs(title, wanted) {
     return () => showRuns(title, { window: this.window, ...wanted });
   }

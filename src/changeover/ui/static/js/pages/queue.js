@@ -1,4 +1,4 @@
-// Queue: stuck tickets with what to do about them, tickets by how they stand, and the workers that hold them.
+// Queue: stuck tickets with what to do about them, tickets by their standing, and the workers that hold them.
 import { call, get, inPath, may, now, post } from "../api.js";
 import { level } from "../chart.js";
 import { byId, h, icon, root } from "../dom.js";

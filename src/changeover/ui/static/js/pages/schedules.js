@@ -1,4 +1,4 @@
-// Schedules: what starts at which times, the next runs of each, and what became of the last one.
+// Schedules: what each starts and when, its next runs, and the outcome of its last run.
 import { call, get, inPath, may, now } from "../api.js";
 import { deliveries, target } from "../deliveries.js";
 import { byId, h, icon, root } from "../dom.js";

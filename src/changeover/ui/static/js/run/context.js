@@ -13,13 +13,13 @@ function row({ name, value: given, change, was, seq, agent, conversation }, { ho
       seq && h("button", { class: "by", type: "button", onclick: () => go(seq) }, h("span", { class: "vh" }, "set by "), from, hop && h("span", { class: "dim" }, ` hop ${hop.column + 1}`))));
 }
 
-// Roles are said because rows are grids, which takes the meaning of a table from it.
+// Explicit roles: the rows are CSS grids, and a browser no longer takes them for those of a table.
 const table = (...kids) => h("table", { role: "table" }, kids);
 const list = (title, found) => Object.keys(found).length > 0 && [h("h3", {}, title), table(h("tbody", { role: "rowgroup" }, Object.entries(found).map(([name, each]) => h("tr", { role: "row" }, h("th", { scope: "row", role: "rowheader" }, h("bdi", {}, name)), h("td", { role: "cell" }, h("bdi", { class: "val" }, value(each)))))))];
 
 const same = (some, others) => others && some.every((each, index) => each === others[index]);
 
-// Only what another step changes is made again: rows are known by the event that set them.
+// Only rows that a step changes are made again: the event that set a variable is the revision of its row.
 export function showContext(box, frame, where) {
   const around = [frame.conversation, frame.agent, frame.artifacts, frame.workflow];
   const shown = [...around, frame.variables, frame.before];

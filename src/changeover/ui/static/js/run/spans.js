@@ -53,7 +53,7 @@ class Log {
     return this.#since.get(c);
   }
 
-  // A run that ends leaves nothing open.
+  // End the open spans of a run that ends.
   close(c, event) {
     for (const [key, span] of this.#open) if (key.startsWith(`${c}:`) && span.to === null) this.end(key, event, { ended: true });
   }

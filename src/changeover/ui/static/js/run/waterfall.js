@@ -20,7 +20,7 @@ const MARGIN = 8;
 
 export class Waterfall {
   #list = []; // {key, rev, seq, until, make} of all rows
-  #turns = []; // {seq, index} of the begin and the end of each row; of several at once the first row comes last
+  #turns = []; // {seq, index} of the beginning and the end of each row; of several at once the first row comes last
   #from = 0;
   #marked = null;
   #open = new Set(); // delegates whose own spans are shown
@@ -117,7 +117,7 @@ export class Waterfall {
     if (outside) this.#slide(at - WINDOW / 2);
     const row = this.#list[at]?.element ?? null;
     const moved = row !== this.#marked || !row?.classList.contains("now");
-    if (row && moved) this.#reveal(row); // asks for places, which is cheap only before something changes
+    if (row && moved) this.#reveal(row); // reads the layout, which is cheap only before something changes
     if (!outside) this.#fade();
     if (moved) this.#mark(row);
   }

@@ -106,7 +106,7 @@ export class ToolEditor {
     return h("section", { class: "trial", "aria-label": "Its tools" }, h("h2", {}, "Its tools"), h("p", { class: "meta" }, "This connects to the server, or starts its command, and ends it again."), h("div", { class: "acts" }, h("button", { class: "btn", type: "button", onclick: ask }, icon("plug", "small"), "Discover its tools")), said);
   }
 
-  // What the Editing tells: a draft was checked, saved or changed.
+  // Called by Editing when a draft was checked, saved or changed.
   checked({ faults, tools = [] }) {
     const server = this.type === "mcp_server" && !faults.length;
     sight(tools, faults.length ? "It appears here when every field is valid." : server ? "The server has to be asked for its tools." : "");
