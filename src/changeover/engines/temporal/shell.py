@@ -124,6 +124,8 @@ class Shell:
         self._bells: dict[str, asyncio.Event] = {}
         self._tending: set[asyncio.Task[None]] = set()
         self._legs: dict[str, workflow.ActivityHandle[Any]] = {}
+        self._interrupted: set[str] = set()
+        """Conversations whose leg was called to look again."""
         self._status = ""
         for id, place in start.places.items():
             self._open(id, place)
@@ -148,6 +150,7 @@ class Shell:
         place.wanted = max(place.wanted, call.at)
         place.called = place.called or call.at < 0 or call.conversation not in self._legs
         if (leg := self._legs.get(call.conversation)) is not None:
+            self._interrupted.add(call.conversation)
             leg.cancel()  # the worker learns with its next heartbeat that it has to look again
         self._bells[call.conversation].set()
 
@@ -197,13 +200,23 @@ class Shell:
             report: Report = await handle
         except ActivityError as error:
             place.unclaimed = isinstance(error.cause, Timeout) and error.cause.type is TimeoutType.SCHEDULE_TO_START
-            place.tracked, place.queue, place.ended = False, "", [*leg.ended, *place.ended]
-            place.called, place.failures = True, place.failures + 1
+            self._begin_anew(place, leg)
+            place.failures += 1
             await asyncio.sleep(min(LONGEST, PAUSE * 2 ** min(place.failures, 10)))
+        except asyncio.CancelledError:
+            # A leg that ended in the workflow task in which it was called: temporalio may drop its report.
+            if id not in self._interrupted:
+                raise
+            self._begin_anew(place, leg)
         else:
             self._take(id, place, report)
         finally:
             self._legs.pop(id, None)
+            self._interrupted.discard(id)
+
+    def _begin_anew(self, place: Place, leg: Leg) -> None:
+        """Nothing is known of what a leg did: the next one looks at everything."""
+        place.called, place.tracked, place.queue, place.ended = True, False, "", [*leg.ended, *place.ended]
 
     def _take(self, id: str, place: Place, report: Report) -> None:
         place.at, place.above, place.due = max(place.at, report.at), report.above, report.due
