@@ -36,6 +36,10 @@ class Mode(StrEnum):
     DELEGATE = "delegate"
 
 
+TRANSFER, DELEGATE = Mode.TRANSFER, Mode.DELEGATE
+"""For code that every handoff passes: Python 3.11 takes far longer to look a member up in its enum."""
+
+
 class State(StrEnum):
     """The state of a handoff; `changeover.handoffs.protocol` has the transitions."""
 

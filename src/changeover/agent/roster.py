@@ -23,7 +23,7 @@ from changeover.agent.moves import (
     generic_transfer,
 )
 from changeover.agent.specialist import Specialist, ToSpecialist, specialist_tool
-from changeover.facts import Mode
+from changeover.facts import DELEGATE, Mode
 from changeover.guards.breaker import CircuitBreaker, breaker_among
 from changeover.guards.guard import Guard
 from changeover.guards.limits import Limits
@@ -116,7 +116,6 @@ class Seat(Struct, frozen=True):
 
 
 FULL, RECENT, MESSAGE_ONLY = Full(), Recent(), MessageOnly()
-DELEGATE = Mode.DELEGATE
 
 BRIEFING = 2
 """A briefing may take one part in this many of a context window; the rest is for instructions, tools and the work."""

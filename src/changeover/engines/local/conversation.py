@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from changeover.engines.clock import new_id
 from changeover.engines.lock import Lock
 from changeover.errors import EngineError, ProtocolError, WrittenByNewer
-from changeover.facts import ApprovalRequest, RunResult, Ticket
+from changeover.facts import DELEGATE, ApprovalRequest, RunResult, Ticket
 from changeover.ids import child_id, root_of
 from changeover.relay.commands import AwaitApproval, AwaitClaim, Command, RunTool
 from changeover.relay.decide.decision import awaits
-from changeover.relay.events import DELEGATE, Entry
+from changeover.relay.events import Entry
 from changeover.relay.history import recorded
 from changeover.relay.ports.log import Log
 from changeover.relay.ports.world import Override

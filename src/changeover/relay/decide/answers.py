@@ -8,7 +8,7 @@ from typing import Any
 from changeover.agent.agent import Function, Person
 from changeover.agent.roster import ABSENT, Roster, Seat
 from changeover.errors import ExpectationError
-from changeover.facts import RequestKind
+from changeover.facts import DELEGATE, TRANSFER, RequestKind
 from changeover.faults import RefusalFault, ResultFault
 from changeover.guards.approval import Approve, Edit, Reject, Respond, verdict_words
 from changeover.guards.breaker import open_words
@@ -31,9 +31,7 @@ from changeover.relay.decide.limits import fail
 from changeover.relay.decide.offer import Step, from_refusal
 from changeover.relay.decide.workflow import handed
 from changeover.relay.events import (
-    DELEGATE,
     ENGINE,
-    TRANSFER,
     ApprovalDecided,
     ApprovalRequested,
     CallRefused,

@@ -25,7 +25,7 @@ from changeover.agent.moves import (
     not_json,
 )
 from changeover.agent.roster import Roster, Seat
-from changeover.facts import Expected
+from changeover.facts import DELEGATE, TRANSFER, Expected
 from changeover.faults import ReceiverFault
 from changeover.guards.approval import Approval
 from changeover.handoffs.briefing import briefed_by
@@ -40,7 +40,7 @@ from changeover.relay.decide.context import brief_for, with_context
 from changeover.relay.decide.limits import REASONS, alone, fail, may_hand_off, over_limit, refused_before
 from changeover.relay.decide.rules import guarded
 from changeover.relay.decide.variants import receiver_variant, strategy_variant
-from changeover.relay.events import DELEGATE, TRANSFER, AlternativeRefused, CallRefused, HandoffOffered
+from changeover.relay.events import AlternativeRefused, CallRefused, HandoffOffered
 from changeover.relay.run import Run
 from changeover.relay.state import State, context_of
 from changeover.relay.turn import Declined, OpenCall, Turn, way_of

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from changeover.agent.moves import DECLARED, Move, closed
 from changeover.agent.roster import Roster
+from changeover.facts import TRANSFER
 from changeover.faults import RefusalFault
 from changeover.guards.approval import approval_of
 from changeover.guards.guard import ALLOW, Answer, Ask, Deny, Facts, Offer, checked
@@ -19,7 +20,6 @@ from changeover.relay.commands import Record, SeekApproval
 from changeover.relay.decide.limits import fail
 from changeover.relay.decide.variants import stands_in
 from changeover.relay.events import (
-    TRANSFER,
     AlternativeRefused,
     ApprovalRequested,
     CallRefused,

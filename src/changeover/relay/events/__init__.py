@@ -19,9 +19,7 @@ from changeover.relay.events.calls import (
     ToolStarted,
 )
 from changeover.relay.events.handoffs import (
-    DELEGATE,
     ENGINE,
-    TRANSFER,
     AlternativeRefused,
     CircuitFound,
     ContextPacked,
@@ -79,10 +77,8 @@ from changeover.relay.events.workflows import (
 )
 
 __all__ = [
-    "DELEGATE",
     "ENGINE",
     "SCHEMA",
-    "TRANSFER",
     "AlternativeRefused",
     "ApprovalDecided",
     "ApprovalRequested",

@@ -16,8 +16,6 @@ from changeover.relay.events.runs import Recordable
 
 ENGINE = "changeover"
 """The actor of what no agent, worker or person does: a deadline, a lapsed lease, a limit, an open circuit."""
-TRANSFER, DELEGATE = Mode.TRANSFER, Mode.DELEGATE
-"""Bound once, for code that every handoff passes: Python looks a member of an enum up in its metaclass."""
 SHOWN = {Full.name: ALL, MessageOnly.name: 0}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from changeover.facts import DelegateResult, Handed, HandoffRecord
+from changeover.facts import DELEGATE, TRANSFER, DelegateResult, Handed, HandoffRecord
 from changeover.facts import State as HandoffState
 from changeover.faults import LimitFault
 from changeover.guards.approval import Decision, Respond
@@ -19,8 +19,6 @@ from changeover.handoffs.protocol import Signal, advance, concluded
 from changeover.ids import FIRST_TASK, call_of, child_id, handoff_id, task_id
 from changeover.messages import Assistant, Message, Note, User
 from changeover.relay.events import (
-    DELEGATE,
-    TRANSFER,
     ContextPacked,
     Given,
     HandoffAccepted,
