@@ -9,8 +9,10 @@ import pytest
 
 from changeover import Agent, Team
 from changeover.bus import BusEvent, Emit, Schedule, Subscription
+from changeover.dispatch.console import BusConsole, ScheduleConsole
 from changeover.errors import MisconfiguredError
 from changeover.testing import ManualClock, ScriptedModel, says
+from changeover.workflows import Workflow, WorkflowStep
 from tests.public_api import soon
 
 MONDAY = datetime(2030, 1, 7, 6, 59, tzinfo=ZoneInfo("Europe/Berlin")).timestamp()
@@ -312,3 +314,19 @@ def test_a_schedule_that_cannot_work_is_refused_with_its_fault(schedule: Schedul
     with pytest.raises(MisconfiguredError) as refused:
         Team([Agent("a")], model=ScriptedModel({}), schedules=[schedule])
     assert fault in str(refused.value)
+
+
+async def test_a_workflow_that_is_named_by_its_id_is_shown_as_a_workflow():
+    deploy = Workflow("deploy", steps=[WorkflowStep("only", agent="clerk")])
+    team = Team(
+        [Agent("clerk")],
+        model=ScriptedModel({}),
+        workflows=[deploy],
+        subscriptions=[Subscription("code.pushed", to="deploy"), Subscription("mail.came", to="clerk")],
+        schedules=[Schedule("nightly", cron="0 1 * * *", start="deploy")],
+    )
+    async with team:
+        subscribers = await BusConsole(team.bus, team.engine.world).subscribers()
+        [nightly] = await ScheduleConsole(team.schedules, team.bus, team.engine.world).all()
+    assert {each.to: each.kind for each in subscribers} == {"deploy": "workflow", "clerk": "agent"}
+    assert (nightly.start, nightly.kind) == ("deploy", "workflow")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
@@ -173,12 +173,12 @@ def dead_letter(delivery: Delivery) -> DeadLetter:
     return DeadLetter(event=delivery.event.id, **own, **about)
 
 
-def subscriber_view(subscription: Subscription, behind: Backlog | None) -> SubscriberView:
+def subscriber_view(subscription: Subscription, behind: Backlog | None, workflows: Container[str]) -> SubscriberView:
     """A subscription with its backlog, which is None if nothing waits."""
     names = ("id", "types", "where", "priority", "tries")
     return SubscriberView(
         **{name: getattr(subscription, name) for name in names},
-        kind=kind_of(subscription.to),
+        kind=kind_of(subscription.to, workflows),
         to=shown_target(subscription.to),
         waiting=behind.waiting if behind else 0,
         dead=behind.dead if behind else 0,
@@ -186,12 +186,14 @@ def subscriber_view(subscription: Subscription, behind: Backlog | None) -> Subsc
     )
 
 
-def schedule_view(schedule: Schedule, paused: bool, next_runs: Sequence[float], last: EventView | None) -> ScheduleView:
+def schedule_view(
+    schedule: Schedule, paused: bool, next_runs: Sequence[float], last: EventView | None, workflows: Container[str]
+) -> ScheduleView:
     """A schedule with its next due times."""
     names = ("name", "cron", "timezone", "missed", "overlap", "task", "priority")
     return ScheduleView(
         **{name: getattr(schedule, name) for name in names},
-        kind=kind_of(schedule.start),
+        kind=kind_of(schedule.start, workflows),
         start=shown_target(schedule.start),
         paused=paused,
         next_runs=list(next_runs),
@@ -199,8 +201,8 @@ def schedule_view(schedule: Schedule, paused: bool, next_runs: Sequence[float], 
     )
 
 
-def kind_of(target: object) -> TargetKind:
-    """The kind of a target."""
+def kind_of(target: object, workflows: Container[str]) -> TargetKind:
+    """The kind of a target; `workflows` are the ids of the team's."""
     match target:
         case Specialist():
             return "specialist"
@@ -209,7 +211,7 @@ def kind_of(target: object) -> TargetKind:
         case Emit():
             return "event"
         case str():
-            return "webhook" if is_url(target) else "agent"
+            return "webhook" if is_url(target) else "workflow" if target in workflows else "agent"
         case _ if callable(target):
             return "function"
         case _:

@@ -177,7 +177,8 @@ def on_bus(team: str | None, store: str | None, work: Callable[[BusCalls, Schedu
 
     async def done() -> T:
         try:
-            return await work(BusConsole(found.bus), ScheduleConsole(found.schedules, found.bus))
+            world = found.engine.world
+            return await work(BusConsole(found.bus, world), ScheduleConsole(found.schedules, found.bus, world))
         finally:
             await found.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from changeover.bus.views import (
@@ -17,6 +17,7 @@ from changeover.bus.views import (
 )
 from changeover.dispatch.bus import Bus
 from changeover.dispatch.scheduler import Schedules, ScheduleStatus
+from changeover.relay.ports.world import World
 
 RUNS = 5
 """How many next runs of one schedule are shown."""
@@ -25,8 +26,8 @@ RUNS = 5
 class BusConsole:
     """Implements BusCalls with the bus of a team."""
 
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
+    def __init__(self, bus: Bus, world: Callable[[], Awaitable[World]]) -> None:
+        self._bus, self._world = bus, world
 
     async def publish(self, type: str, data: Any, key: str, source: str, subject: str) -> str:
         return await self._bus.publish(type, data, key=key or None, source=source or None, subject=subject or None)
@@ -44,7 +45,8 @@ class BusConsole:
 
     async def subscribers(self) -> list[SubscriberView]:
         behind = {each.subscriber: each for each in await self._bus.backlog()}
-        return [subscriber_view(each, behind.get(each.id)) for each in await self._bus.subscriptions()]
+        world = await self._world()
+        return [subscriber_view(each, behind.get(each.id), world.roster.workflows) for each in world.subscriptions]
 
     async def resend(self, event: str, subscriber: str) -> int:
         return await self._bus.resend(event, subscriber=subscriber)
@@ -53,8 +55,8 @@ class BusConsole:
 class ScheduleConsole:
     """Implements ScheduleCalls with the schedules of a team."""
 
-    def __init__(self, schedules: Schedules, bus: Bus) -> None:
-        self._schedules, self._bus = schedules, bus
+    def __init__(self, schedules: Schedules, bus: Bus, world: Callable[[], Awaitable[World]]) -> None:
+        self._schedules, self._bus, self._world = schedules, bus, world
         self.run, self.pause, self.resume = schedules.run, schedules.pause, schedules.resume
 
     async def all(self) -> list[ScheduleView]:
@@ -67,4 +69,8 @@ class ScheduleConsole:
     async def _views(self, found: Sequence[ScheduleStatus]) -> list[ScheduleView]:
         last = {each.id: each for each in await self._bus.records([each.last_event for each in found])}
         views = {id: event_view(each, each.deliveries) for id, each in last.items()}
-        return [schedule_view(each.schedule, each.paused, each.next_runs, views.get(each.last_event)) for each in found]
+        workflows = (await self._world()).roster.workflows
+        return [
+            schedule_view(each.schedule, each.paused, each.next_runs, views.get(each.last_event), workflows)
+            for each in found
+        ]

@@ -188,7 +188,7 @@ class CallersBus:
     """The bus for one caller. Events belong to no user: a caller that sees the work of one user gets no content."""
 
     def __init__(self, team: Team, who: Caller) -> None:
-        self._team, self._who, self._console = team, who, BusConsole(team.bus)
+        self._team, self._who, self._console = team, who, BusConsole(team.bus, team.engine.world)
         self.subscribers = self._console.subscribers
 
     async def publish(self, type: str, data: Any, key: str, source: str, subject: str) -> str:

@@ -74,7 +74,7 @@ class CallersSchedules:
     """The schedules for one caller, whose changes are audited."""
 
     def __init__(self, team: Team, who: Caller) -> None:
-        self._team, self._who, self._console = team, who, ScheduleConsole(team.schedules, team.bus)
+        self._team, self._who, self._console = team, who, ScheduleConsole(team.schedules, team.bus, team.engine.world)
 
     async def all(self) -> list[ScheduleView]:
         return [self._shown(each) for each in await self._console.all()]
