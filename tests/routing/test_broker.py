@@ -50,13 +50,13 @@ def test_no_capability_and_an_unknown_one_find_no_agent():
 
 
 def test_a_text_match_says_which_words_it_found_and_where():
-    assert why("A refund for this invoice") == "its capabilities and examples speak of refunds, invoicing"
-    assert why("It crashes") == "its description speaks of crashes"
+    assert why("A refund for this invoice") == "its capabilities and examples mention refunds, invoicing"
+    assert why("It crashes") == "its description mentions crashes"
 
 
 def test_the_reason_for_a_synonym_names_the_word_of_the_task():
     assert why("You took my money") == (
-        "its name, description, capabilities and examples speak of billing, payments, refunds, invoicing,"
+        "its name, description, capabilities and examples mention billing, payments, refunds, invoicing,"
         " close to money"
     )
 
@@ -65,7 +65,7 @@ def test_agents_with_the_required_capabilities_are_ranked_by_text():
     ranked = recommend(REGISTRY, "The app crashes", ["python"])
     assert [each.agent for each in ranked] == ["technical", "data"]
     assert ranked[0].score == 1.0 > ranked[1].score
-    assert ranked[0].why == "has the capability python, and its description speaks of app, crashes"
+    assert ranked[0].why == "has the capability python, and its description mentions app, crashes"
     assert find_for_task(REGISTRY, "The app crashes", ["python"]) == Found(ranked[0])
 
 

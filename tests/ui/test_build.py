@@ -382,4 +382,4 @@ def test_the_router_says_who_would_get_a_task_and_why(builder: Builder, stocked:
     page = builder.open("/agents")
     page.get_by_label("Ask the router").fill("Who sells things?")
     page.get_by_role("button", name="Rank agents").click()
-    expect(page.locator(".ranks li").first).to_contain_text("Its description speaks of sells, things.")
+    expect(page.locator(".ranks li").first).to_contain_text("Its description mentions sells, things.")

@@ -64,7 +64,7 @@ def _where(profile: Profile, fits: Callable[[str], bool]) -> tuple[str, str]:
     by_stem: dict[str, str] = {}
     for word in chain.from_iterable(found.values()):
         by_stem.setdefault(stem(word), word)
-    verb = "speaks of" if len(found) == 1 and not PLURAL & found.keys() else "speak of"
+    verb = "mentions" if len(found) == 1 and not PLURAL & found.keys() else "mention"
     return f"its {listed(list(found))} {verb}", ", ".join(list(by_stem.values())[:MOST_WORDS])
 
 
