@@ -56,8 +56,7 @@ def test_a_text_match_says_which_words_it_found_and_where():
 
 def test_the_reason_for_a_synonym_names_the_word_of_the_task():
     assert why("You took my money") == (
-        "its name, description, capabilities and examples mention billing, payments, refunds, invoicing,"
-        " close to money"
+        "its name, description, capabilities and examples mention billing, payments, refunds, invoicing, close to money"
     )
 
 
