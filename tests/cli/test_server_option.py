@@ -105,6 +105,7 @@ COMMANDS = [
     f"workflows retry nobody count {OF_THE_DESK}",
     f"bus list {OF_THE_DESK}",
     f"bus publish late --data {{ {OF_THE_DESK}",
+    f"bus subscribers {OF_THE_DESK}",
     f"bus show nothing {OF_THE_DESK}",
     f"bus retry nothing {OF_THE_DESK}",
     f"schedules list {OF_THE_DESK}",

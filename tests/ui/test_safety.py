@@ -156,6 +156,7 @@ def test_the_page_of_a_run_has_no_violation_in_any_state(person: Person, server:
     assert violations(page) == []
     person.open(f"/runs/{ask(server)}")
     page.locator("#steps .what", has_text="model turn").nth(1).click()
+    expect(page.locator("#inspector details").first).to_be_visible()
     for each in page.locator("#inspector details").all():
         each.evaluate("element => (element.open = true)")
     expect(page.locator(".sent li").first).to_be_visible()
