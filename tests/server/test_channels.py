@@ -135,6 +135,31 @@ async def test_a_client_that_joins_during_a_reply_gets_the_pieces_before_it_came
             assert [json.loads(frame.data)["text"] for frame in await read(second, 2)] == ["He", "llo"]
 
 
+async def test_a_client_that_comes_back_gets_the_whole_reply_under_way():
+    log = MemoryLog()
+    reader = Live(lambda: log, outcome_in)
+    with reader.connected() as first, reader.subscribed(first, "r"):
+        await asyncio.sleep(0)
+        log.deltas.send("r", TextDelta("He", "clerk", "r", "2"))
+        await read(first, 1)
+    log.deltas.send("r", TextDelta("llo", "clerk", "r", "2"))
+    with reader.connected() as again, reader.subscribed(again, "r"):
+        assert [json.loads(frame.data)["text"] for frame in await read(again, 2)] == ["He", "llo"]
+
+
+async def test_a_client_that_comes_back_after_a_failure_is_served_again(monkeypatch):
+    async with a_team(MemoryLog()) as team:
+        await team.run("Hello", conversation="r")
+        reader = Live(lambda: team.log, outcome_in)
+        with monkeypatch.context() as broken:
+            broken.setattr(live, "fold_recorded", lambda state, entry: 1 / 0)
+            with reader.connected() as first, reader.subscribed(first, "r"):
+                [failed] = await read(first, 1)
+                assert json.loads(failed.data)["code"] == "failed"
+        with reader.connected() as again, reader.subscribed(again, "r"):
+            assert [frame.seq for frame in await read(again, 6) if frame.kind == "event"] == list(range(1, 6))
+
+
 async def test_a_server_that_stops_tells_its_clients_and_takes_no_others():
     reader = Live(MemoryLog, outcome_in)
     with reader.connected() as outbox:

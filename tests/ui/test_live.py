@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, WebSocketRoute, expect
 
 from tests.databases import empty_file
 from tests.server.process import Server, started
+from tests.ui.desk import SENTENCE
 from tests.ui.people import Person
 
 TEAM = "tests/ui/desk.py:team"
@@ -49,6 +51,27 @@ def test_a_server_that_is_killed_while_a_reply_streams_loses_and_doubles_nothing
         page.reload()
         person.done()
         assert person.items() == shown
+
+
+def test_a_page_that_reconnects_in_the_middle_of_a_reply_shows_it_once(person: Person):
+    sockets: list[WebSocketRoute] = []
+
+    def connect(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+        socket.connect_to_server()
+
+    person.page.route_web_socket(re.compile("/live$"), connect)
+    person.begin("Hello there.")
+    person.done()
+    person.say("Tell me slowly.")
+    reply = person.page.locator(".msg.live")
+    expect(reply).to_contain_text("so that a reader")
+    before = len(sockets)
+    sockets[-1].close()
+    expect(reply).to_contain_text(re.compile("written down. One word after.* written down. One word"))
+    assert len(sockets) > before
+    text = reply.inner_text()
+    assert (SENTENCE * 6).startswith(text.split("\n")[-1].strip())
 
 
 def test_nine_tabs_read_one_conversation(person: Person, server: Server, context: BrowserContext):

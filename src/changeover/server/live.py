@@ -38,7 +38,7 @@ history to catch up with."""
 SILENCE = 15.0
 """Seconds after which a silent stream says that it is alive, so that proxies keep it open."""
 EXPECTED = 10.0
-"""Seconds for which a conversation is listened to until its first reader comes."""
+"""Seconds for which a conversation without readers is listened to: a reader is about to come, or to come back."""
 ENDS_OF_REPLIES = (ModelReplied, ModelFailed, RunCompleted, RunFailed, RunCancelled)
 RETRY = 0.5
 """Seconds before a channel reads again after the store could not be read."""
@@ -193,6 +193,11 @@ class Channel:
     def is_read(self) -> bool:
         return bool(self._subscriptions)
 
+    @property
+    def over(self) -> bool:
+        """True if it has stopped reading, because the conversation was removed or the store failed."""
+        return self._task.done()
+
     def join(self, subscription: Subscription) -> None:
         """Give a client what was recorded and written so far, and from now on what follows."""
         for frame in chain(self._frames, *self._spoken.values()):
@@ -322,16 +327,21 @@ class Live:
             yield
         finally:
             channel.leave(subscription)
-            self._close_unread(root, channel)
+            self._close_later(root, channel)
 
     def expect(self, root: str) -> None:
         """Listen to a conversation that is about to begin: its first reader then has all that its model writes."""
-        asyncio.get_running_loop().call_later(EXPECTED, self._close_unread, root, self._channel(root))
+        self._close_later(root, self._channel(root))
 
     def _channel(self, root: str) -> Channel:
-        if (channel := self._channels.get(root)) is None:
+        if (channel := self._channels.get(root)) is None or channel.over:
             channel = self._channels[root] = Channel(self._log, root, self._outcome)
         return channel
+
+    def _close_later(self, root: str, channel: Channel) -> None:
+        """Close a channel that has no readers then; a reader that connects again gets the whole reply under way."""
+        if not self.stopping:
+            asyncio.get_running_loop().call_later(EXPECTED, self._close_unread, root, channel)
 
     def _close_unread(self, root: str, channel: Channel) -> None:
         if not channel.is_read and self._channels.get(root) is channel:
@@ -346,3 +356,5 @@ class Live:
         with suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 await self._left.wait()
+        for root, channel in list(self._channels.items()):
+            self._close_unread(root, channel)
