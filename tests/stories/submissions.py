@@ -75,6 +75,10 @@ async def a_package_that_is_offered_to_an_agent_that_is_pulled_says_that_it_wait
 
 @story
 async def nothing_is_submitted_where_something_else_is_to_be_done_first(stage: Stage) -> None:
+    async def answers(claim: TicketClaim) -> None:
+        # A later life may find the second ticket where the first one waited.
+        await brings("Three." if claim.package.metadata.idempotency_key == "first" else "Four.")(claim)
+
     team = office(stage, pulled("clerk"))
     first, second = [package(conversation="one", idempotency_key=key) for key in ("first", "second")]
     ticket = await team.submit(first)
@@ -82,10 +86,10 @@ async def nothing_is_submitted_where_something_else_is_to_be_done_first(stage: S
         before = len(await team.history("one"))
         assert "at work on something else" in str(await error(Busy, team.submit(second)))
         assert (await team.submit(first), len(await team.history("one"))) == (ticket, before)
-    await worked_off(stage, team, "clerk", brings("Three."))
+    await worked_off(stage, team, "clerk", answers)
     assert (await team.result(ticket)).result == "Three."
     ticket = await team.submit(second)
-    await worked_off(stage, team, "clerk", brings("Four."))
+    await worked_off(stage, team, "clerk", answers)
     assert (await team.result(ticket)).result == "Four."
 
 
