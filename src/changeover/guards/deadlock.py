@@ -26,19 +26,17 @@ class Deadlock(Struct, frozen=True):
 
     def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
         """Deny an `offer` that repeats one in the trail of the `facts`; the `ledger` does not matter."""
-        sender, receiver, progress = offer.sender, offer.receiver, facts.progress
+        sender, receiver, progress, window = offer.sender, offer.receiver, facts.progress, self.window
         for back, passed in enumerate(reversed(facts.trail)):
-            stuck = passed.progress == progress
-            if back >= self.window and not stuck:
+            if back >= window and passed.progress != progress:
                 break
             # What differs most often is compared first: every earlier handoff of the run comes past here.
-            if passed.receiver != receiver or passed.sender != sender or not _is_repeated(offer, passed):
-                continue
-            cycle = _cycle(facts.trail[len(facts.trail) - 1 - back :], offer)
-            if back < self.window and passed.news == facts.news and _is_same(offer, passed):
-                return Deny(f"{DEADLOCK}the same was handed over before ({' → '.join(cycle)})", cycle)
-            if stuck:
-                return Deny(f"{DEADLOCK}{' → '.join(cycle)} goes round without progress", cycle)
+            if passed.receiver == receiver and passed.sender == sender and _is_repeated(offer, passed):
+                cycle = _cycle(facts.trail[len(facts.trail) - 1 - back :], offer)
+                if back < window and passed.news == facts.news and _is_same(offer, passed):
+                    return Deny(f"{DEADLOCK}the same was handed over before ({' → '.join(cycle)})", cycle)
+                if passed.progress == progress:
+                    return Deny(f"{DEADLOCK}{' → '.join(cycle)} goes round without progress", cycle)
         return ALLOW
 
     def faults(self) -> list[str]:
