@@ -391,6 +391,10 @@ class HandoffResult(Struct, frozen=True, kw_only=True):
         return [each for each in self.pending if isinstance(each, ApprovalRequest)]
 
 
+Span = tuple[float, float]
+"""A time from its start to its end."""
+
+
 class Spent(Struct, frozen=True, omit_defaults=True, gc=False):
     """What a delegate and the delegates below it have spent."""
 
@@ -403,6 +407,8 @@ class Spent(Struct, frozen=True, omit_defaults=True, gc=False):
     """Seconds of waiting for people."""
     shares: dict[str, Share] = {}
     """The share of each agent, by its id."""
+    waits: tuple[Span, ...] = ()
+    """When people were awaited, in order and without overlaps."""
 
 
 Status = Literal["completed", "waiting", "cancelled", "failed"]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from changeover import Agent, Limits, Person, RunResult, Team, delegate, handoff
+from changeover import Agent, Approve, Limits, Person, RunResult, Team, delegate, handoff
 from changeover.agent.agent import Member
 from changeover.errors import EconomicLimitExceeded
 from changeover.messages import Assistant, Message
-from changeover.testing import ManualClock, Reply, delegates, hands_off
+from changeover.testing import ManualClock, Reply, calls, delegates, hands_off
 from tests.stories.approvals import PAY, pays
 from tests.stories.cancellation import Hold
 from tests.stories.delegates import Says, asks, cast
@@ -83,3 +83,25 @@ async def test_a_delegate_that_is_called_back_while_a_person_is_asked_was_not_to
         await team.cancel(waiting.handoff_chain[0].id)
         result = await team.resume("c")
     assert [(record.state, record.error) for record in result.handoff_chain] == [("RETURNED", "cancelled")]
+
+
+TOOL = ("pay", {"amount": 500})
+TOGETHER: dict[str, Reply] = {
+    "about two calls of one agent": calls(TOOL, TOOL),
+    "about an agent and its delegate": calls(TOOL, delegates("payer", "pay")),
+    "about two delegates": calls(delegates("payer", "pay"), delegates("payer", "pay")),
+}
+
+
+@pytest.mark.parametrize("asked", TOGETHER)
+async def test_time_in_which_two_people_are_awaited_at_once_counts_once(asked: str):
+    hold, clock = Hold(), ManualClock()
+    boss = Agent("boss", tools=[pays(Stage())], handoffs=[delegate("payer", timeout=None)])
+    model = cast(boss=first(TOGETHER[asked], hold), payer=asks(TOOL))
+    async with Team([boss, PAYER], model=model, clock=clock, limits=Limits(timeout=60)) as team:
+        waiting = await team.run("go", conversation="c")
+        assert len(waiting.requests) == 2
+        for request in waiting.requests:
+            await clock.advance(300)
+            await team.decide(request, Approve(), by="ana")
+        await is_late(clock, hold, 60, team.resume("c"))

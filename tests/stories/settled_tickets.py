@@ -75,7 +75,7 @@ async def no_result_counts_that_a_worker_brings_after_a_rollback(stage: Stage) -
     for mode in MODES:
         team = office(stage, pulled("clerk"))
         ticket = await team.submit(package(mode=mode, conversation=mode))
-        for claim in await stage.claim(team, "clerk"):
+        for claim in await claims_of(stage, team, "clerk", mode):
             await claim.accept()
             record = await team.rollback(ticket.id, reason="not now")
             status = await team.status(ticket)

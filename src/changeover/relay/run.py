@@ -27,6 +27,7 @@ from changeover.ids import run_id
 from changeover.relay.account import Account, Unreckoned, joined
 from changeover.relay.events import ApprovalDecided, CallRefused, Checked, UserSpoke
 from changeover.relay.turn import Answered, Offered, OpenCall, Refusal, Travelling, Turn
+from changeover.relay.waiting import Waiting
 from changeover.workflows.flow import Flow
 
 NOTHING = Spent()
@@ -115,37 +116,6 @@ class Task(Struct, gc=False):
         """Mark a waiting task as running: a person has decided."""
         if self.status == "waiting":
             self.status = "running"
-
-
-class Waiting(Struct, gc=False):
-    """Time that the run spent waiting for people."""
-
-    asked: int = 0
-    """Number of open requests."""
-    since: float = 0.0
-    before: float = 0.0
-
-    def ask(self, at: float) -> None:
-        if not self.asked:
-            self.since = at
-        self.asked += 1
-
-    def hear(self, at: float) -> None:
-        self.asked -= 1
-        if not self.asked:
-            self.before += at - self.since
-
-    def give_up(self, at: float) -> None:
-        """Close all requests."""
-        self.before, self.asked = self.until(at), 0
-
-    def rest(self, since: float, at: float) -> None:
-        """Count the time between the end of a run and its resumption as waiting."""
-        self.before += at - since
-
-    def until(self, at: float) -> float:
-        """Total seconds of waiting at this time."""
-        return self.before + (at - self.since if self.asked else 0.0)
 
 
 class Run(Account):
@@ -325,13 +295,13 @@ class Run(Account):
         """Count what the delegate of a call spent."""
         if self.flow is not None:
             self.flow.charge(call, spent.usage)
+        self.waiting.take_back(spent)
         before = self.below
         self.below = Spent(
             before.turns + spent.turns,
             before.handoffs + spent.handoffs,
             before.retries + spent.retries,
             before.usage + spent.usage,
-            waited=before.waited + spent.waited,
             shares=joined(before.shares, spent.shares),
         )
         self.agents.update(spent.agents)
@@ -362,8 +332,9 @@ class Run(Account):
             self.retries + below.retries,
             self.usage,
             tuple(sorted(self.agents)),
-            self.waiting.before + below.waited,
+            self.waiting.seconds,
             self.shares(),
+            self.waiting.merged(),
         )
 
     def own_shares(self) -> dict[str, Share]:

@@ -26,6 +26,7 @@ from changeover.relay.run import Outcome
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded
 from changeover.relay.tickets import delegated, resting
+from changeover.relay.waiting import Waiting
 
 Ended = Outcome | RunResult
 """The outcome of a run, or the interim result of one that waits for a person or a worker."""
@@ -363,12 +364,16 @@ class Conversations:
 
     async def waited(self, live: Conversation, now: float) -> float:
         """Seconds that the current run of a conversation, with its delegates, has waited for people."""
-        run = live.state.run
+        return (await self._waiting(live, now)).seconds
+
+    async def _waiting(self, live: Conversation, now: float) -> Waiting:
+        run, last = live.state.run, live.state.last
         if run is None:
-            return live.state.last.run.spent().waited if live.state.last else 0.0
-        below = [await self.get(child_id(live.state.id, offer.call)) for offer in delegated(run)]
-        longest = max([await self.waited(child, now) for child in below], default=0.0)
-        return run.waiting.until(now) + run.below.waited + longest
+            return last.run.waiting if last else Waiting()
+        found = run.waiting.until(now)
+        for offer in delegated(run):
+            found.add(await self._waiting(await self.get(child_id(live.state.id, offer.call)), now))
+        return found
 
     def drop(self, root: str) -> None:
         """Remove a conversation and its delegates from the cache."""

@@ -43,7 +43,7 @@ class Timeouts:
         run = state.run
         if run is None or run.waiting.asked or (timeout := self._timeout(state, run)) is None:
             return None
-        return run.at + timeout + run.waiting.before + run.below.waited
+        return run.at + timeout + run.waiting.seconds
 
     def _timeout(self, state: State, run: Run) -> float | None:
         """The timeout of a root's run, if it was not reached yet."""
