@@ -1,5 +1,7 @@
 """The time that a run and its delegates spent waiting for people."""
 
+from collections.abc import Iterable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,13 +14,20 @@ SPANS = st.lists(st.tuples(HOURS, HOURS).map(lambda pair: (float(min(pair)), flo
 
 def spent(*waits: Span) -> Spent:
     """What a delegate reports that waited at these times."""
-    waiting = Waiting(spans=[*waits])
-    return Spent(waited=waiting.seconds, waits=waiting.merged())
+    waiting = waited(waits)
+    return Spent(waited=waiting.seconds, waits=waiting.spans)
+
+
+def waited(waits: Iterable[Span]) -> Waiting:
+    waiting = Waiting()
+    for start, end in waits:
+        waiting.rest(start, end)
+    return waiting
 
 
 @given(SPANS, SPANS)
 def test_an_hour_counts_once_however_many_people_are_awaited_in_it(own: list[Span], below: list[Span]):
-    waiting = Waiting(spans=[*own])
+    waiting = waited(own)
     waiting.take_back(spent(*below))
     covered = [hour for hour in range(24) if any(start <= hour < end for start, end in own + below)]
     assert waiting.seconds == len(covered)
@@ -35,9 +44,9 @@ def test_what_is_awaited_now_counts_from_the_first_open_request():
 
 
 def test_a_delegate_that_does_not_say_when_it_waited_is_counted_as_it_was():
-    waiting = Waiting(spans=[(0, 10)])
+    waiting = waited([(0, 10)])
     waiting.take_back(Spent(waited=7.0))
-    assert (waiting.seconds, waiting.merged()) == (17, ((0, 10),))
+    assert (waiting.seconds, waiting.spans) == (17, ((0, 10),))
     above = Waiting()
-    above.take_back(Spent(waited=waiting.seconds, waits=waiting.merged()))
+    above.take_back(Spent(waited=waiting.seconds, waits=waiting.spans))
     assert above.seconds == 17

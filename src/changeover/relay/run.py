@@ -334,7 +334,7 @@ class Run(Account):
             tuple(sorted(self.agents)),
             self.waiting.seconds,
             self.shares(),
-            self.waiting.merged(),
+            self.waiting.spans,
         )
 
     def own_shares(self) -> dict[str, Share]:
