@@ -78,20 +78,14 @@ def beginning(text: str, most: int) -> str:
 
 def weight(*messages: Message) -> int:
     """The number of tokens of messages; each is counted alone, so that sums of parts equal the sum of all."""
-    tokens = ENVELOPE * len(messages)
-    for message in messages:
-        tokens += count(_text(message))
-    return tokens
+    return ENVELOPE * len(messages) + sum([count(_text(message)) for message in messages])
 
 
 def _text(message: Message) -> str:
-    match message:
-        case Assistant(calls=calls) if calls:
-            return "\n".join([message.text, *[f"{call.name} {_written(call.args)}{call.malformed}" for call in calls]])
-        case User(files=files) if files:
-            return with_labels(message.text, files)
-        case _:
-            return message.text
+    if isinstance(message, Assistant) and message.calls:
+        calls = [f"{call.name} {_written(call.args)}{call.malformed}" for call in message.calls]
+        return "\n".join([message.text, *calls])
+    return with_labels(message.text, message.files) if isinstance(message, User) and message.files else message.text
 
 
 def load() -> Encode:
