@@ -27,7 +27,7 @@ def assert_whole(entries: Sequence[Entry]) -> None:
         position, seq = position + len(entry.events), seq + len(entry.events)
     assert (causes := Counter(entry.cause for entry in entries)) == dict.fromkeys(causes, 1), "an outcome twice"
     state = State(entries[0].conversation).fold(entries)
-    assert (state.run, state.inbox) == (None, []), f"{state.id} has not ended"
+    assert (state.run, state.inbox) == (None, {}), f"{state.id} has not ended"
     events = [event for entry in entries for event in entry.events]
     said = {position for position, event in enumerate(events) if isinstance(event, UserSpoke)}
     ended = [event.run for event in events if isinstance(event, RunCompleted | RunFailed)]

@@ -267,7 +267,7 @@ async def look_at(url: str) -> list[Event]:
     await log.close()
     for id in {entry.conversation for entry in entries}:
         state = State(id).fold([entry for entry in entries if entry.conversation == id])
-        assert (state.run, state.inbox) == (None, []), f"{id} has not ended"
+        assert (state.run, state.inbox) == (None, {}), f"{id} has not ended"
     return events_of(entries)
 
 

@@ -429,7 +429,7 @@ class Processes(RuleBasedStateMachine):
 
     def _assert_ended(self, conversation: str, entries: Sequence[Entry]) -> None:
         state = State(conversation).fold(entries)
-        assert (state.run, state.inbox) == (None, []), f"{conversation} has not ended"
+        assert (state.run, state.inbox) == (None, {}), f"{conversation} has not ended"
         events = events_of(entries)
         said = [position for position, event in enumerate(events) if isinstance(event, UserSpoke)]
         completed = [event.run for event in events if isinstance(event, RunCompleted)]

@@ -215,7 +215,7 @@ class StepEngine:
         except (Exhausted, CircuitsOpen) as refusal:
             self._due[state.id].clear()
             fresh = State(state.id).fold(await self._log.read(state.id))
-            for name in State.__slots__:  # in place: others hold this state
+            for name in State.__struct_fields__:  # in place: others hold this state
                 setattr(state, name, getattr(fresh, name))
             return await self._record(state, cause, *after_refusal(events, tripped, refusal))
         state.seq = entry.seq + len(batch) - 1

@@ -116,7 +116,7 @@ class Moments:
         states: dict[str, State] = {}
         for record in await self.team.history(conversation):
             states.setdefault(record.conversation, State(record.conversation)).apply(record.event)
-        assert {id: (state.run, state.inbox) for id, state in states.items()} == dict.fromkeys(states, (None, []))
+        assert {id: (state.run, state.inbox) for id, state in states.items()} == dict.fromkeys(states, (None, {}))
         for state in states.values():
             assert_valid_history(state.record)
         assert await self.team.approvals(conversation) == []

@@ -378,14 +378,14 @@ def settled(state: State) -> State:
 
 def seen(value: Any) -> Any:
     """Everything inside, as plain data that can be compared."""
+    if isinstance(value, Scale | Findings):
+        return None  # they spare counting or searching again, and say nothing
     if isinstance(value, msgspec.Struct):
         return type(value).__name__, [seen(getattr(value, name)) for name in value.__struct_fields__]
     if isinstance(value, dict):
         return {key: seen(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [seen(inner) for inner in value]
-    if isinstance(value, Scale | Findings):
-        return None  # they spare counting or searching again, and say nothing
     if slots := [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]:
         return type(value).__name__, [seen(getattr(value, name)) for name in slots]
     return value

@@ -101,7 +101,7 @@ async def assert_at_rest(team: Team, conversation: str = CONVERSATION) -> None:
     states: dict[str, state.State] = {}
     for record in await team.history(conversation):
         states.setdefault(record.conversation, state.State(record.conversation)).apply(record.event)
-    assert {id: (each.run, each.inbox) for id, each in states.items()} == dict.fromkeys(states, (None, []))
+    assert {id: (each.run, each.inbox) for id, each in states.items()} == dict.fromkeys(states, (None, {}))
     assert await team.approvals(conversation) == []
 
 

@@ -40,7 +40,7 @@ def summary_of(state: State) -> dict[str, Any]:
             str(run): [outcome.agent, outcome.output, msgspec.to_builtins(outcome.fault)]
             for run, outcome in state.outcomes.items()
         },
-        "inbox": [run for run, _ in state.inbox],
+        "inbox": [*state.inbox],
     }
     return msgspec.json.decode(msgspec.json.encode(summary))  # type: ignore[no-any-return]
 

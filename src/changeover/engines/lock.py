@@ -26,7 +26,8 @@ class Lock:
 
     def __init__(self) -> None:
         self._held = False
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: list[asyncio.Future[None]] | None = None
+        """Made when a task first has to wait: few locks ever need it, and each list costs the garbage collector."""
 
     def locked(self) -> bool:
         return self._held
@@ -44,23 +45,23 @@ class Lock:
     async def _turn(self) -> None:
         """Wait until the holder passes the lock on."""
         mine = asyncio.get_running_loop().create_future()
-        self._waiting.append(mine)
+        waiting = self._waiting = self._waiting or []
+        waiting.append(mine)
         try:
             await mine
         except asyncio.CancelledError:
             if mine.cancelled():
-                self._waiting.remove(mine)
+                waiting.remove(mine)
             else:  # it was passed on to this task, which does not want it any more
                 self._pass_on()
             raise
 
     def _pass_on(self) -> None:
         """Give the lock to the next task that waits; it stays held, so that no other can come between."""
-        for mine in self._waiting:
+        waiting = self._waiting or []
+        for mine in waiting:
             if not mine.done():
                 mine.set_result(None)
-                break
-        else:
-            self._held = False
-            return
-        self._waiting.remove(mine)
+                waiting.remove(mine)
+                return
+        self._held = False

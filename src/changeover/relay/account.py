@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from msgspec import Struct
+
 from changeover.facts import Share, Usage
 
 
-class Account:
+class Account(Struct, gc=False):
     """The spending of one agent so far."""
 
-    __slots__ = ("cost", "handoffs", "input_tokens", "output_tokens", "requests", "retries", "turns")
-
-    def __init__(self) -> None:
-        self.handoffs = self.turns = self.retries = 0
-        self.input_tokens = self.output_tokens = self.requests = 0
-        self.cost: float | None = 0.0
-        """None once the price of one call is unknown."""
+    handoffs: int = 0
+    turns: int = 0
+    retries: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    requests: int = 0
+    cost: float | None = 0.0
+    """None once the price of one call is unknown."""
 
     def pay(self, usage: Usage) -> None:
         """Add the usage of a model call."""

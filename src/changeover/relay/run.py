@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from changeover.facts import (
@@ -31,6 +30,7 @@ from changeover.relay.waiting import Waiting
 from changeover.workflows.flow import Flow
 
 NOTHING = Spent()
+NO_RULES: frozenset[str] = frozenset()
 
 
 def declared_by(expected: Expected, sender: str, tool: str) -> Expected:
@@ -118,108 +118,88 @@ class Task(Struct, gc=False):
             self.status = "running"
 
 
-class Run(Account):
+class Run(Account, kw_only=True, eq=False, gc=False):
     """The work from one user message to its answer."""
 
-    __slots__ = (
-        "accounts",
-        "agents",
-        "at",
-        "below",
-        "by",
-        "checked",
-        "declined",
-        "delegates",
-        "edition",
-        "fell_back",
-        "fired",
-        "first",
-        "flow",
-        "heard",
-        "id",
-        "last_turn",
-        "last_word",
-        "let_down",
-        "limits",
-        "misjudged",
-        "mistake",
-        "news",
-        "phase",
-        "progress",
-        "queued",
-        "ref",
-        "repairs",
-        "said",
-        "spoken",
-        "strikes",
-        "struck",
-        "ticket",
-        "tier",
-        "told",
-        "tool_calls",
-        "trail",
-        "under_way",
-        "verdict",
-        "waiting",
-        "wishes",
-        "worn_out",
-    )
-
-    def __init__(self, conversation: str, id: int, spoken: UserSpoke, at: float, first: int, phase: Phase) -> None:
-        super().__init__()
-        self.id, self.ref, self.at, self.phase = id, run_id(conversation, id), at, phase
-        self.spoken = self.said = spoken
-        """The request as agents read it, and as it was recorded: a check may have replaced its text."""
-        self.first = first
-        """Number of handoffs that the conversation had before this run."""
-        self.limits: Limits | None = spoken.limits
-        """The caller's limits or those of the task's tier; None for the team's."""
-        self.tier, self.edition = "", 0
-        """The tier of the task, if it was determined; the edition of the store's declarations with which it began."""
-        self.agents: set[str] = set()
-        """Agents that have worked for the run, or have accepted a task of it."""
-        self.accounts: defaultdict[str, Account] = defaultdict(Account)
-        """Accounts by agent, without delegates."""
-        self.strikes = self.tool_calls = self.repairs = self.checked = 0
-        self.below = NOTHING
-        """The spending of delegates and of the conversations below them."""
-        self.mistake: CallRefused | None = None
-        """The last refused call."""
-        self.fell_back = self.last_word = False
-        """True if the team fell back after a handoff that could not be made; and if an agent has replied after it was
-        told that a budget is exhausted."""
-        self.under_way = self.last_turn = self.let_down = ""
-        """The model call that was under way when the time ran out, and so was not told; the turn after which the run
-        is cancelled, if a caller wants that; why a delegate of the active agent failed, or no receiver answered."""
-        self.fired: set[str] = set()
-        """Rules that have handed the run over or answered."""
-        self.misjudged: set[str] = set()
-        """Rules whose condition raised."""
-        self.wishes: dict[str, Expected | None] = {}
-        """The expectations of the answer, by transfer, from the first transfer of the run that has some; the last one
-        counts."""
-        self.told = self.delegates = False
-        """True if the agent was told that no handoff is left; and if the run has had a delegate."""
-        self.struck: LimitFault | None = None
-        """The limit of the whole run that a delegate exceeded."""
-        self.trail: list[Passed] = []
-        """The accepted transfers and the delegates that have returned, after the handoffs that led to this run."""
-        self.progress = self.news = 0
-        """Number of steps that achieved something, and of those after which something is new."""
-        self.heard: set[tuple[str, ...]] = set()
-        """Questions to read-only tools and delegates, each with its answer."""
-        self.declined: dict[str, Refusal] = {}
-        """The last declined handoff under each retry key, until one is accepted."""
-        self.verdict: ApprovalDecided | None = None
-        """The decision of the person who is the active member."""
-        self.waiting = Waiting()
-        self.ticket = self.by = ""
-        """Ticket with which workers claim the active agent's work, if it is claimed; and the worker or person that gave
-        the answer or failed, or the caller that cancelled, empty if the agent did."""
-        self.flow: Flow | None = None
-        """The steps of the workflow that the run carries out, if it does."""
-        self.worn_out = self.queued = False
-        """True if workers claimed it too often without finishing it; and if a handoff of the run was queued."""
+    id: int
+    """Position of the message."""
+    ref: str
+    """The id of the run for callers."""
+    at: float
+    phase: Phase
+    spoken: UserSpoke
+    """The request as agents read it; a check may have replaced its text."""
+    said: UserSpoke
+    """The request as it was recorded."""
+    first: int
+    """Number of handoffs that the conversation had before this run."""
+    limits: Limits | None = None
+    """The caller's limits or those of the task's tier; None for the team's."""
+    tier: str = ""
+    """The tier of the task, if it was determined."""
+    edition: int = 0
+    """The edition of the store's declarations with which it began."""
+    agents: set[str] = field(default_factory=set)
+    """Agents that have worked for the run, or have accepted a task of it."""
+    accounts: dict[str, Account] = field(default_factory=dict)
+    """Accounts by agent, without delegates."""
+    strikes: int = 0
+    """Number of replies in a row with wrong calls."""
+    tool_calls: int = 0
+    repairs: int = 0
+    """How often the agent was asked to answer again."""
+    checked: int = 0
+    """The task whose input was checked last, if it had to be."""
+    below: Spent = NOTHING
+    """The spending of delegates and of the conversations below them."""
+    mistake: CallRefused | None = None
+    """The last refused call."""
+    fell_back: bool = False
+    """True if the team fell back after a handoff that could not be made."""
+    last_word: bool = False
+    """True if an agent has replied after it was told that a budget is exhausted."""
+    under_way: str = ""
+    """The model call that was under way when the time ran out, and so was not told."""
+    last_turn: str = ""
+    """The turn after which the run is cancelled, if a caller wants that."""
+    let_down: str = ""
+    """Why a delegate of the active agent failed, or no receiver answered."""
+    fired: frozenset[str] = NO_RULES
+    """Rules that have handed the run over or answered."""
+    misjudged: frozenset[str] = NO_RULES
+    """Rules whose condition raised."""
+    wishes: dict[str, Expected | None] = field(default_factory=dict)
+    """The expectations of the answer, by transfer, from the first transfer of the run that has some; the last one
+    counts."""
+    told: bool = False
+    """True if the agent was told that no handoff is left."""
+    delegates: bool = False
+    """True if the run has had a delegate."""
+    struck: LimitFault | None = None
+    """The limit of the whole run that a delegate exceeded."""
+    trail: list[Passed] = field(default_factory=list)
+    """The accepted transfers and the delegates that have returned, after the handoffs that led to this run."""
+    progress: int = 0
+    """Number of steps that achieved something."""
+    news: int = 0
+    """Number of steps after which something is new."""
+    heard: dict[tuple[str, ...], None] = field(default_factory=dict)
+    """Questions to read-only tools and delegates, each with its answer."""
+    declined: dict[str, Refusal] = field(default_factory=dict)
+    """The last declined handoff under each retry key, until one is accepted."""
+    verdict: ApprovalDecided | None = None
+    """The decision of the person who is the active member."""
+    waiting: Waiting = field(default_factory=Waiting)
+    ticket: str = ""
+    """The ticket with which workers claim the active agent's work, if it is claimed."""
+    by: str = ""
+    """The worker or person that gave the answer or failed, or the caller that cancelled; empty if the agent did."""
+    flow: Flow | None = None
+    """The steps of the workflow that the run carries out, if it does."""
+    worn_out: bool = False
+    """True if workers claimed it too often without finishing it."""
+    queued: bool = False
+    """True if a handoff of the run was queued."""
 
     @property
     def undoes(self) -> bool:
@@ -250,7 +230,7 @@ class Run(Account):
     def hears(self, *answer: str) -> bool:
         """Note a question with its answer; True if the answer is new."""
         known = len(self.heard)
-        self.heard.add(answer)
+        self.heard[answer] = None
         return len(self.heard) > known
 
     @property
@@ -265,9 +245,15 @@ class Run(Account):
         """True if this is the turn of a caller that has a broker find the receiver."""
         return turn.code and self.spoken.no_takers is not None
 
+    def account(self, agent: str) -> Account:
+        """The account of an agent, opened with its first use."""
+        if (found := self.accounts.get(agent)) is None:
+            found = self.accounts[agent] = Account()
+        return found
+
     def spend(self, agent: str, usage: Usage) -> None:
         """Count one reply."""
-        account = self.accounts[agent]
+        account = self.account(agent)
         self.turns += 1
         account.turns += 1
         self.pay(usage)
@@ -276,12 +262,12 @@ class Run(Account):
     def charge(self, agent: str, usage: Usage) -> None:
         """Add the usage of a model call to an agent."""
         self.pay(usage)
-        self.accounts[agent].pay(usage)
+        self.account(agent).pay(usage)
 
     def count_retry(self, agent: str) -> None:
         """Count the retry of a model call."""
         self.retries += 1
-        self.accounts[agent].retries += 1
+        self.account(agent).retries += 1
 
     def count_handoff(self, agent: str, more: int = 1) -> None:
         """Count a handoff that this agent offers, or uncount one that was declined. The steps of a workflow count as
@@ -289,7 +275,7 @@ class Run(Account):
         if self.flow is not None:
             return
         self.handoffs += more
-        self.accounts[agent].handoffs += more
+        self.account(agent).handoffs += more
 
     def take_back(self, spent: Spent, call: str) -> None:
         """Count what the delegate of a call spent."""
@@ -362,6 +348,12 @@ class Run(Account):
         handoffs, turns = self.handoffs + below.handoffs, self.turns + below.turns
         retries, agents = self.retries + below.retries, len(self.agents)
         return Ledger(handoffs, turns, self.tokens, self.whole_cost, agents, retries, now - self.at, shares)
+
+
+def new_run(conversation: str, id: int, spoken: UserSpoke, at: float, first: int, phase: Phase) -> Run:
+    """The run of the message at position `id`, after the `first` handoffs of its conversation."""
+    ref = run_id(conversation, id)
+    return Run(id=id, ref=ref, at=at, phase=phase, spoken=spoken, said=spoken, first=first, limits=spoken.limits)
 
 
 class Outcome(Struct, frozen=True, gc=False):

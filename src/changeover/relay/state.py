@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from changeover.facts import DelegateResult, Handed, HandoffRecord
@@ -30,14 +30,12 @@ from changeover.tools.run_context import RunContext
 COMPLETE, FAIL, RETURN, FAILED = Signal.COMPLETE, Signal.FAIL, Signal.RETURN, HandoffState.FAILED
 
 
-class Scale:
+class Scale(Struct, eq=False, gc=False):
     """Counts the tokens of a list that only grows, with a cache of what was counted."""
 
-    __slots__ = ("_length", "_thread", "_tokens")
-
-    def __init__(self) -> None:
-        self._thread: list[Message] | None = None
-        self._length = self._tokens = 0
+    _thread: list[Message] | None = None
+    _length: int = 0
+    _tokens: int = 0
 
     def weigh(self, thread: list[Message]) -> int:
         """Number of tokens of all messages; only new ones are counted."""
@@ -58,104 +56,84 @@ class Undoing(Struct, gc=False):
     """Context variables that transfers with merge="replace" dropped, by call."""
 
 
-class State:
+class State(Struct, eq=False, gc=False):
     """The state of one conversation: everything a decision may depend on."""
 
-    __slots__ = (
-        "agent",
-        "artifacts",
-        "at",
-        "callbacks",
-        "called_off",
-        "chapters",
-        "covered",
-        "depth",
-        "granted",
-        "handed",
-        "handoffs",
-        "id",
-        "inbox",
-        "leg",
-        "limits",
-        "model_calls",
-        "names",
-        "outcomes",
-        "path",
-        "position",
-        "record",
-        "return_to",
-        "returned",
-        "returning",
-        "root",
-        "run",
-        "scale",
-        "seq",
-        "summaries",
-        "task",
-        "team",
-        "thread",
-        "undoes",
-        "undoing",
-        "unreadable",
-        "variables",
-        "variants",
-        "work",
-        "workflow_state",
-        "written",
-    )
+    id: str
+    root: str = ""
+    """The conversation at the top of its tree: itself, until its opening is folded."""
+    team: str = ""
+    """The team that works on it; empty until its opening is folded."""
+    depth: int = 0
+    """Number of conversations above it."""
+    position: int = 0
+    """Number of events that were applied."""
+    seq: int = 0
+    """The sequence number of the last event in the root's tree."""
+    at: float = 0.0
+    """The time of the last entry."""
+    unreadable: str = ""
+    """The tag of an event that only a newer version understands."""
+    agent: str = ""
+    """The active agent."""
+    task: int = 0
+    """Position of the event that gave the active agent its task."""
+    return_to: str = ""
+    """The agent that gets the next message, if it is not the active one."""
+    record: list[Message] = []
+    """All messages, in order."""
+    thread: list[Message] = []
+    """What the active agent's model reads: the record, or the view that a handoff made. It only grows."""
+    chapters: tuple[Chapter, ...] = ()
+    """Chapters that stand for the first `covered` messages of the thread."""
+    covered: int = 0
+    summaries: int = 0
+    """Number of calls of the helper model."""
+    scale: Scale = field(default_factory=Scale)
+    inbox: dict[int, UserSpoke] = {}
+    """Messages whose run has not begun, by position."""
+    called_off: bool = False
+    """True if this is the conversation of a delegate that was cancelled before its task arrived."""
+    run: Run | None = None
+    """The run under way."""
+    work: Task = field(default_factory=Task)
+    """The task that the active agent has, or had last."""
+    variables: dict[str, Any] = {}
+    artifacts: dict[str, str | None] = {}
+    workflow_state: dict[str, Any] = {}
+    handed: Handed | None = None
+    """The handoff on which the active agent works."""
+    handoffs: list[HandoffRecord] = []
+    leg: int = -1
+    """Index of the handoff that the active agent works under; negative without one."""
+    undoes: bool = False
+    """True if the declaration of that handoff rolls it back when the agent fails."""
+    returned: tuple[DelegateResult, ...] = ()
+    """Results of the branches that a Function member sent out last."""
+    undoing: Undoing = field(default_factory=Undoing)
+    returning: RollbackRequested | None = None
+    """The requested rollback of a transfer."""
+    callbacks: dict[str, CallBack] = {}
+    """Functions of declarations that have to be called, by the key that all attempts share."""
+    path: list[str] = []
+    """The active agents, in order."""
+    names: dict[str, str] = {}
+    """Display names by agent, of those that have one."""
+    model_calls: dict[str, int] = {}
+    """Number of model calls by agent."""
+    outcomes: dict[int, Outcome] = {}
+    """The runs that have ended, by id."""
+    limits: dict[LimitName, LimitReached] = {}
+    """Limits of the whole tree that this conversation has reached."""
+    granted: int = 0
+    """Number of handoffs that the tree grants this run, if max_handoffs is reached."""
+    variants: dict[str, str] = {}
+    """Variants of this tree by experiment, as far as they were needed here."""
+    written: dict[str, int] = {}
+    """Instructions that functions wrote for model calls, each with the position of the event that has the text."""
 
-    def __init__(self, id: str) -> None:
-        self.id = self.root = id
-        self.team = ""
-        """The team that works on it; empty until its opening is folded."""
-        self.position = self.task = self.depth = self.seq = 0
-        """`seq` is the sequence number of the last event in the root's tree."""
-        self.at = 0.0
-        self.agent = self.return_to = self.unreadable = ""
-        """`unreadable` is the tag of an event that only a newer version understands."""
-        self.record: list[Message] = []
-        """All messages, in order."""
-        self.thread = self.record
-        """What the active agent's model reads: the record, or the view that a handoff made. It only grows."""
-        self.chapters: tuple[Chapter, ...] = ()
-        """Chapters that stand for the first `covered` messages of the thread."""
-        self.covered = self.summaries = 0
-        """`summaries` is the number of calls of the helper model."""
-        self.scale = Scale()
-        self.inbox: list[tuple[int, UserSpoke]] = []
-        self.called_off = False
-        """True if this is the conversation of a delegate that was cancelled before its task arrived."""
-        self.run: Run | None = None
-        self.work = Task()
-        """The task that the active agent has, or had last."""
-        self.variables: dict[str, Any] = {}
-        self.artifacts: dict[str, str | None] = {}
-        self.workflow_state: dict[str, Any] = {}
-        self.handed: Handed | None = None
-        self.handoffs: list[HandoffRecord] = []
-        self.leg, self.undoes = -1, False
-        """Index of the handoff that the active agent works under, negative without one; and whether its declaration
-        rolls it back when the agent fails."""
-        self.returned: tuple[DelegateResult, ...] = ()
-        """Results of the branches that a Function member sent out last."""
-        self.undoing = Undoing()
-        self.returning: RollbackRequested | None = None
-        """The requested rollback of a transfer."""
-        self.callbacks: dict[str, CallBack] = {}
-        """Functions of declarations that have to be called, by the key that all attempts share."""
-        self.path: list[str] = []
-        self.names: dict[str, str] = {}
-        """Display names by agent, of those that have one."""
-        self.model_calls: dict[str, int] = {}
-        self.outcomes: dict[int, Outcome] = {}
-        self.limits: dict[LimitName, LimitReached] = {}
-        """Limits of the whole tree that this conversation has reached."""
-        self.granted = 0
-        """Number of handoffs that the tree grants this run, if max_handoffs is reached."""
-        self.variants: dict[str, str] = {}
-        """Variants of this tree by experiment, as far as they were needed here."""
-        self.written: dict[str, int] = {}
-        """Instructions that functions wrote for model calls, each with the position of the event that has the text."""
+    def __post_init__(self) -> None:
+        self.root, self.thread = self.id, self.record
 
     @property
     def last(self) -> Outcome | None:

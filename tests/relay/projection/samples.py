@@ -22,7 +22,7 @@ from changeover.relay.events import (
 )
 from changeover.relay.projection.projection import Projection
 from changeover.relay.projection.rows import FIELDS, Name, as_json
-from changeover.relay.run import Acting, Phase, Replied, Run, Task, Thinking
+from changeover.relay.run import Acting, Phase, Replied, Task, Thinking, new_run
 from changeover.relay.state import State
 from changeover.relay.turn import Offered, OpenCall, Turn, model_turn, turn_of
 
@@ -97,7 +97,7 @@ def state_at(entry: Entry, leg: Leg | None, past: Past) -> State:
     """A state that these events can follow."""
     state = State(entry.conversation)
     state.root, state.position = entry.root, entry.position
-    state.inbox = [(place, event) for place, event in past.events.items() if isinstance(event, UserSpoke)]
+    state.inbox = {place: event for place, event in past.events.items() if isinstance(event, UserSpoke)}
     if leg is None:
         return state
     state.agent, state.task, state.variables = leg.agent, leg.position, msgspec.json.decode(leg.context)
@@ -105,7 +105,7 @@ def state_at(entry: Entry, leg: Leg | None, past: Past) -> State:
     run = int(leg.run_id.rpartition("@")[2])
     if any(isinstance(event, RunStarted) for event in entry.events):
         return state  # the run is over, and the next one waits
-    state.run = Run(state.id, run, UserSpoke(leg.input), 0.0, 0, _phase(state, entry, past))
+    state.run = new_run(state.id, run, UserSpoke(leg.input), 0.0, 0, _phase(state, entry, past))
     if leg.handoff_id is not None and leg.handoff_id.startswith(f"{state.id}:"):
         _work_under(state, leg.handoff_id)
     return state

@@ -80,7 +80,7 @@ class Children:
     def _park(self, parent: Conversation, command: RunChild | CancelChild, ended: Future[Ended]) -> None:
         """Note that this process has nothing to do for a delegate but to wait, if that is so."""
         if not ended.done() and self._dispatcher.elsewhere(command.child):
-            parent.parked.add(command.id)
+            parent.parked |= {command.id}
             self._dispatcher.placement.noticed(parent)
 
     async def _expire(self, parent: Conversation, command: RunChild) -> HandoffReturned | HandoffExpired:

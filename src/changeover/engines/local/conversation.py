@@ -32,7 +32,11 @@ Ended = Outcome | RunResult
 """The outcome of a run, or the interim result of one that waits for a person or a worker."""
 Reader = Callable[[Recorded], None]
 
+# Shared by all conversations: the garbage collector pays for every collection that each of thousands has of its own.
 NO_OVERRIDES: Mapping[int, Override] = {}
+NO_COMMANDS: frozenset[str] = frozenset()
+NO_TASKS: frozenset[asyncio.Future[None]] = frozenset()
+
 WAITS = frozenset({AwaitApproval, AwaitClaim})
 """Commands for which this process does nothing but wait."""
 
@@ -88,7 +92,7 @@ class Conversation:
         conversation, so it has to go on itself."""
         self.flight: dict[str, tuple[asyncio.Future[None], Command]] = {}
         """Outstanding commands, each with its task, or with a plain future if a worker has to claim it."""
-        self.leaving: set[asyncio.Future[None]] = set()
+        self.leaving: frozenset[asyncio.Future[None]] = NO_TASKS
         """Tasks of abandoned commands that were cancelled and still clean up."""
         self.follower: asyncio.Task[None] | None = None
         self.listener: asyncio.Task[None] | None = None
@@ -97,16 +101,16 @@ class Conversation:
         """Callers that wait until a run ends or waits for a person or a worker."""
         self.patient: dict[int, list[asyncio.Future[Ended]]] = {}
         """Callers that wait until a run ends."""
-        self.expected: list[tuple[Callable[[State], bool], asyncio.Future[None]]] = []
+        self.expected: tuple[tuple[Callable[[State], bool], asyncio.Future[None]], ...] = ()
         """Callers that wait until a condition holds for the state that is in the log."""
         self.asleep = False
         """True while nothing goes on until a person decides or a worker claims what is `pending`."""
-        self.pending: list[ApprovalRequest | Ticket] = []
+        self.pending: Sequence[ApprovalRequest | Ticket] = ()
         self.may_rest = False
         """True once a person or a worker was asked, here or below: check whether anything else goes on."""
-        self.declined: set[str] = set()
+        self.declined: frozenset[str] = NO_COMMANDS
         """The waits for a person about which the program's `ask` gave no decision."""
-        self.parked: set[str] = set()
+        self.parked: frozenset[str] = NO_COMMANDS
         """Commands that wait for a delegate on which another process, or this one later, works."""
         self.unnotified: list[Recorded] = []
         """Recorded events that the observer has not received yet, in order."""
@@ -118,7 +122,7 @@ class Conversation:
         """Commands whose receiver accepted and is limited in its capacity: the receiver, and where it will work."""
         self.overrides: Mapping[int, Override] = NO_OVERRIDES
         """Overrides of the team's declarations that callers gave for runs that have not ended, by run."""
-        self.ended: list[int] = []
+        self.ended: tuple[int, ...] = ()
         """Runs whose end is committed, and whose callers do not have the outcome yet."""
 
     @property
@@ -181,8 +185,8 @@ class Conversation:
                 self.promised.pop(id, None)
                 del self.flight[id]
                 task.cancel()
-                self.leaving.add(task)
-                task.add_done_callback(self.leaving.discard)
+                self.leaving |= {task}
+                task.add_done_callback(self._forget)
 
     def resting_ticket(self) -> str:
         """The ticket of the active agent, if nothing is left to do under it; else an empty text."""
@@ -210,7 +214,7 @@ class Conversation:
 
     def expect(self, holds: Callable[[State], bool], future: asyncio.Future[None]) -> asyncio.Future[None]:
         """Resolve the future once this condition holds for the state. The caller holds the lock."""
-        self.expected.append((holds, future))
+        self.expected += ((holds, future),)
         return future
 
     def stop_waiting(self, run: int, future: asyncio.Future[Ended]) -> None:
@@ -232,7 +236,7 @@ class Conversation:
 
     def note_ends(self, count: int) -> None:
         """Remember the last runs to end, now that their end is committed."""
-        self.ended += islice(reversed(self.state.outcomes), count)
+        self.ended += tuple(islice(reversed(self.state.outcomes), count))
 
     def catch_up(self, state: State, entries: Sequence[Entry]) -> None:
         """Replace the state by one that was folded from the log; `entries` are those it was folded from."""
@@ -245,14 +249,14 @@ class Conversation:
             self.attempt = ""
         self.missed = self.missed or state.position > self.known
         self.state, self.stale, self.known = state, False, state.position
-        self.ended += [run for run in {**self.waiters, **self.patient} if run in state.outcomes]
+        self.ended += tuple(run for run in {**self.waiters, **self.patient} if run in state.outcomes)
 
     def wake(self) -> None:
         """Give callers the outcomes of runs that have ended, and resolve the conditions that hold now."""
         if self.expected and not self.stale:
-            self.expected = [each for each in self.expected if not self._is_met(*each)]
-        while self.ended:
-            run = self.ended.pop(0)
+            self.expected = tuple(each for each in self.expected if not self._is_met(*each))
+        ended, self.ended = self.ended, ()
+        for run in ended:
             for future in (*self.waiters.pop(run, ()), *self.patient.pop(run, ())):
                 self._resolve(future, run)
 
@@ -261,7 +265,7 @@ class Conversation:
         waiting: list[asyncio.Future[Any]] = [future for _, future in self.expected]
         for futures in (*self.waiters.values(), *self.patient.values()):
             waiting += futures
-        self.waiters, self.patient, self.expected = {}, {}, []
+        self.waiters, self.patient, self.expected = {}, {}, ()
         for future in waiting:
             if not future.done():
                 future.set_exception(error)
@@ -276,6 +280,10 @@ class Conversation:
     def hook_task(self) -> asyncio.Task[Any] | None:
         """The task that calls this conversation's hooks, if the current code runs in one of them."""
         return next((task for each, task in _open_hook_tasks() if each is self), None)
+
+    def _forget(self, task: asyncio.Future[None]) -> None:
+        """Drop the task of an abandoned command, which has cleaned up."""
+        self.leaving -= {task}
 
     def _is_met(self, holds: Callable[[State], bool], future: asyncio.Future[None]) -> bool:
         """True if the awaited condition holds, or its caller has stopped waiting."""

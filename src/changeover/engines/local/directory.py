@@ -60,12 +60,13 @@ class LiveDirectory:
             return self.world
         return self._worlds.get(run.edition, self.world)
 
-    def known_world(self, state: State) -> World | None:
-        """The same if this process has read all that it depends on; else None, and `world_for` has to read it first."""
+    def known_world(self, state: State, events: Sequence[Event] = ()) -> World | None:
+        """The world in which it is decided what follows these events, if it is the newest one and this process has read
+        all that it depends on; else None, and `world_for` has to read more first."""
         if not self.known:
             return None
-        run, newest = state.run, self.world
-        return newest if run is None or run.edition == newest.roster.edition else self._worlds.get(run.edition)
+        edition, newest = begins_with(state, events), self.world
+        return newest if edition is None or edition == newest.roster.edition else None
 
     async def world_for(self, state: State, events: Sequence[Event]) -> World:
         """The world in which it is decided what follows these events: that of the run under way, or of a new one."""

@@ -102,11 +102,11 @@ class Performer:
         try:
             if world.ask is not None and (decided := await _first_of(expiry, asked(world, command.request))):
                 return decided
-            live.declined.add(command.id)
+            live.declined |= {command.id}
             await self._dispatcher.notify(live)
             return await expiry
         finally:
-            live.declined.discard(command.id)
+            live.declined -= {command.id}
             expiry.cancel()
 
     async def answer(self, live: Conversation, command: AskReceiver) -> Answered | HandoffExpired:

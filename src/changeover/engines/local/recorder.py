@@ -232,8 +232,7 @@ class Recorder:
         The caller holds the lock. `claim` is the claim under which the events are written, if they need one.
         """
         state, log, holdings = live.state, self._log, self._holdings
-        known = self._directory.known_world(state) if state.run is not None and not state.inbox else None
-        world = known or await self._directory.world_for(state, events)
+        world = self._directory.known_world(state, events) or await self._directory.world_for(state, events)
         roster = _with_strategies(world.roster, live.overrides) if live.overrides else world.roster
         position, agent, ended, at = state.position, state.agent, len(state.outcomes), world.clock.now()
         alone = state.alone

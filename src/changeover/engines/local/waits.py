@@ -219,7 +219,7 @@ class Waits:
         live.asleep = False
         live.drop(lambda command: isinstance(command, AwaitApproval | AwaitClaim | RunChild))
 
-    def _pending(self, command: Command) -> list[ApprovalRequest | Ticket]:
+    def _pending(self, command: Command) -> Sequence[ApprovalRequest | Ticket]:
         if isinstance(command, AwaitApproval):
             return [command.request]
         if isinstance(command, AwaitClaim):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from changeover.engines.clock import SystemClock
-from changeover.engines.local.conversation import Conversation
+from changeover.engines.local.conversation import NO_COMMANDS, Conversation
 from changeover.engines.local.dispatcher import Dispatcher
 from changeover.engines.temporal import Temporal
 from changeover.engines.temporal.connection import Connection
@@ -143,7 +143,7 @@ class Legs:
             in_time = command.deadline is None or now < command.deadline
             if in_time and child is not None and child.state.position:
                 live.flight[command.id] = (self.dispatcher.loop.create_future(), command)
-                live.parked.add(command.id)
+                live.parked |= {command.id}
 
     def call(self, live: Conversation) -> None:
         state = live.state
@@ -301,7 +301,7 @@ class Legs:
     async def _worked(self, leg: Leg) -> Report:
         id, dispatcher = leg.asked.conversation, self.dispatcher
         live = await dispatcher.conversations.get(id)
-        live.parked.clear()
+        live.parked = NO_COMMANDS
         await self.connection.look_up()
         while True:
             leg.bell.clear()

@@ -153,7 +153,7 @@ def first_agent(state: State, spoken: UserSpoke, roster: Roster) -> str:
 
 
 def _next_run(state: State, roster: Roster) -> Record | Sequence[Command]:
-    return Record(_start(state, *state.inbox[0], roster)) if state.inbox else ()
+    return Record(_start(state, *next(iter(state.inbox.items())), roster)) if state.inbox else ()
 
 
 def _start(state: State, run: int, spoken: UserSpoke, roster: Roster) -> RunStarted:
@@ -168,9 +168,9 @@ def _start(state: State, run: int, spoken: UserSpoke, roster: Roster) -> RunStar
 
 
 def _with_start(state: State, roster: Roster, events: Iterable[Event]) -> list[Event]:
-    """The events with the start of a run, if they are a message that begins one at once."""
+    """The events with the start of a run, if they are a message that begins one at once. No run is under way."""
     batch = list(events)
-    if state.run is not None or not batch or type(spoken := batch[-1]) is not UserSpoke:
+    if not batch or type(spoken := batch[-1]) is not UserSpoke:
         return batch
     opened = len(batch) == 1 or (len(batch) == 2 and type(batch[0]) is Started)
     if opened and not (state.inbox or state.called_off or state.unreadable or _rolls_back(state)):
@@ -189,9 +189,9 @@ def begins_with(state: State, events: Iterable[Event]) -> int | None:
     None for the newest, because a new run begins."""
     if state.run is not None:
         return state.run.edition
-    waiting = [spoken for _, spoken in state.inbox] or [each for each in events if isinstance(each, UserSpoke)]
-    if waiting:
-        return None if waiting[0].given is None else waiting[0].given.edition
+    for spoken in (*state.inbox.values(), *events):
+        if isinstance(spoken, UserSpoke):
+            return None if spoken.given is None else spoken.given.edition
     return state.last.run.edition if state.last is not None else None
 
 
@@ -339,7 +339,7 @@ def settle(
     """
     state.at = at
     apply = apply or state.apply
-    batch = _with_start(state, roster, events)
+    batch = list(events) if state.run is not None else _with_start(state, roster, events)
     for event in batch:
         apply(event)
     # One decision at a time: each may change the next one.

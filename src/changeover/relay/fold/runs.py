@@ -41,7 +41,7 @@ from changeover.relay.events import (
 from changeover.relay.fold import workflow
 from changeover.relay.fold.handoffs import IN_WORK, author_of, handed_to_delegate, sender_of, trail_to
 from changeover.relay.fold.rollback import return_failed
-from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Task, Thinking
+from changeover.relay.run import Acting, Broken, Outcome, Replied, Run, Stopping, Task, Thinking, new_run
 from changeover.relay.turn import Directed, Offered, Turn, function_turn, model_turn, rule_turn
 from changeover.tools.command import Directive, Errand
 
@@ -54,19 +54,20 @@ def open_up(state: State, event: Started) -> None:
 
 
 def hear(state: State, event: UserSpoke) -> None:
-    state.inbox.append((state.position, event))
+    state.inbox[state.position] = event
     if state.called_off:
         call_off_waiting(state, CancelRequested())
 
 
 def hear_meanwhile(state: State, run: Run, event: UserSpoke) -> None:
-    state.inbox.append((state.position, event))
+    state.inbox[state.position] = event
 
 
 def begin(state: State, event: RunStarted) -> None:
-    if not state.inbox or state.inbox[0][0] != event.run:
+    id = next(iter(state.inbox), None)
+    if id is None or id != event.run:
         return
-    id, spoken = state.inbox.pop(0)
+    spoken = state.inbox.pop(id)
     if spoken.package is not None:
         return _offer(state, id, spoken, event)
     if event.name:
@@ -85,7 +86,7 @@ def begin(state: State, event: RunStarted) -> None:
     if event.withdrawn:
         state.add(Note(event.notice, "changeover"))
     state.add(User(spoken.text, author_of(spoken), spoken.files))
-    run = Run(state.id, id, spoken, state.at, len(state.handoffs), Thinking(str(state.position)))
+    run = new_run(state.id, id, spoken, state.at, len(state.handoffs), Thinking(str(state.position)))
     run.agents.add(event.agent)
     run.edition = event.edition
     if spoken.given is not None:
@@ -116,7 +117,7 @@ def _offer(state: State, id: int, spoken: UserSpoke, event: RunStarted) -> None:
         state.workflow_state = {**state.workflow_state, **progress}
     if metadata.get("mode") == Mode.TRANSFER:
         state.add(User(spoken.text, spoken.user or sender))
-    state.run = Run(state.id, id, spoken, state.at, len(state.handoffs), _code_turn(state, spoken, sender))
+    state.run = new_run(state.id, id, spoken, state.at, len(state.handoffs), _code_turn(state, spoken, sender))
     state.run.edition = event.edition
     state.work = Task(state.position, state.run.ref, sender, spoken.text)
 
@@ -337,9 +338,9 @@ def _turn_under_way(state: State, run: Run) -> str:
 
 def call_off_waiting(state: State, event: CancelRequested) -> None:
     """End the runs in the inbox that have not begun."""
-    for id, spoken in [each for each in state.inbox if event.run in (0, each[0])]:
-        state.inbox.remove((id, spoken))
-        run = Run(state.id, id, spoken, state.at, len(state.handoffs), Replied(""))
+    for id in [id for id in state.inbox if event.run in (0, id)]:
+        spoken = state.inbox.pop(id)
+        run = new_run(state.id, id, spoken, state.at, len(state.handoffs), Replied(""))
         run.by = event.by
         who = spoken.agent or state.agent
         name = state.names.get(who, who)
@@ -405,7 +406,7 @@ def _lead(state: State, run: Run, event: RuleFired) -> None:
     """Let a rule hand over or answer before the agent's model is asked."""
     if not isinstance(run.phase, Thinking):
         return
-    run.fired.add(event.rule)
+    run.fired |= {event.rule}
     if event.end:
         state.add(Assistant(event.agent, event.end))
         run.phase = Replied(event.end, state.position)
@@ -415,4 +416,4 @@ def _lead(state: State, run: Run, event: RuleFired) -> None:
 
 
 def misjudge(state: State, run: Run, event: RuleFailed) -> None:
-    run.misjudged.add(event.rule)
+    run.misjudged |= {event.rule}

@@ -47,7 +47,7 @@ class CancelRun(Once, Struct, frozen=True, gc=False):
 
     def step(self, state: State, world: World) -> Append | Settled[None]:
         run = self.request.run
-        under_way = [*([state.run.id] if state.run else ()), *(id for id, _ in state.inbox)]
+        under_way = [*([state.run.id] if state.run else ()), *state.inbox]
         if state.position and not (run in under_way or (not run and under_way)):
             return Settled(None)
         if not state.position and self.opening is None:

@@ -179,7 +179,7 @@ def _traced(spoken: UserSpoke, trace: Callable[[], str]) -> UserSpoke:
 
 def _said(state: State, run: int) -> UserSpoke | None:
     """The message with which a run began, if the state still has it."""
-    if (waiting := dict(state.inbox).get(run)) is not None:
+    if (waiting := state.inbox.get(run)) is not None:
         return waiting
     if state.run is not None and state.run.id == run:
         return state.run.said
@@ -208,7 +208,7 @@ class Resume(Once, Struct, frozen=True, gc=False):
         if state.run is not None:
             return Settled(RunRef(state.id, state.run.id))
         if state.inbox:
-            return Settled(RunRef(state.id, state.inbox[0][0]))
+            return Settled(RunRef(state.id, next(iter(state.inbox))))
         if state.last is None:
             raise ConversationNotFound(state.id)
         run = state.last.run.id

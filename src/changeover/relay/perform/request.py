@@ -28,7 +28,7 @@ def declared_for(world: World, command: CallModel) -> tuple[Instructions, Model]
     """The instructions and the model of the agent, under the experiments of this tree."""
     agent = command.context.agent
     if not command.variants:
-        return _seat(world, command).agent.instructions, world.models[agent]
+        return _seat(world, command).agent.instructions, world.models[agent]  # most calls
     tried = _tried(world, command)
     return tried.get("instructions", _seat(world, command).agent.instructions), world.models[tried.get("model", agent)]
 

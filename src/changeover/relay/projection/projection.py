@@ -91,7 +91,7 @@ def _rename(sheet: Sheet, event: Renamed) -> None:
 def _begin(sheet: Sheet, event: RunStarted) -> None:
     sheet.separate_runs()
     state = sheet.state
-    if state.run is not None or not state.inbox or state.inbox[0][0] != event.run:
+    if state.run is not None or next(iter(state.inbox), None) != event.run:
         return
     task = sheet.task(state.position)
     if event.run in sheet.heard:

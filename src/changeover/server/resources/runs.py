@@ -253,7 +253,7 @@ async def state_of(team: Team, conversation: str) -> State:
 
 def _runs(state: State) -> list[int]:
     current = [state.run.id] if state.run else []
-    return [*state.outcomes, *current, *(run for run, _ in state.inbox)]
+    return [*state.outcomes, *current, *state.inbox]
 
 
 def outcome_in(state: State, run: int) -> Outcome:
