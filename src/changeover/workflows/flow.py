@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from changeover.facts import StepReport, StepStatus, Usage
 from changeover.faults import Fault
 from changeover.workflows.expression import read
@@ -17,57 +19,45 @@ SETTLED: frozenset[StepStatus] = frozenset({"done", "skipped"})
 """Statuses after which the steps that follow can begin."""
 
 
-class Piece:
+class Piece(Struct, eq=False):
     """One piece of a step, with its last attempt."""
 
-    __slots__ = ("attempt", "error", "index", "not_before", "output", "refused", "status", "step", "text", "tries")
+    step: str
+    index: int
+    status: StepStatus = "pending"
+    attempt: int = 0
+    """Number of attempts in all."""
+    tries: int = 0
+    """Number of attempts since the run was last resumed."""
+    not_before: float = 0.0
+    text: str = ""
+    error: str = ""
+    output: Any = None
+    refused: bool = False
+    """True if no member worked on it, so that another attempt would be refused as well."""
 
-    def __init__(self, step: str, index: int) -> None:
-        self.step, self.index = step, index
-        self.status: StepStatus = "pending"
-        self.attempt = self.tries = 0
-        """Number of attempts, in all and since the run was last resumed."""
-        self.not_before = 0.0
-        self.text = self.error = ""
-        self.output: Any = None
-        self.refused = False
-        """True if no member worked on it, so that another attempt would be refused as well."""
 
-
-class Progress:
+class Progress(Struct, eq=False):
     """The progress of one step."""
 
-    __slots__ = (
-        "began",
-        "ended",
-        "error",
-        "items",
-        "open",
-        "pieces",
-        "plan",
-        "retries",
-        "status",
-        "todo",
-        "usage",
-        "waits",
-    )
-
-    def __init__(self, plan: StepPlan) -> None:
-        self.plan = plan
-        self.status: StepStatus = "pending"
-        self.pieces: list[Piece] = []
-        self.items: list[Any] | None = None
-        """The items, if the log has them."""
-        self.todo: list[Piece] = []
-        """Pieces that have not begun, the next one last."""
-        self.open = self.waits = 0
-        """Number of pieces that are under way, and of steps that have to end before this one."""
-        self.began = self.ended = 0.0
-        self.error = ""
-        self.retries = 0
-        """Number of attempts after the first one of each piece, without those that undo it."""
-        self.usage = Usage()
-        """What all attempts have spent, also those that undo it."""
+    plan: StepPlan
+    status: StepStatus = "pending"
+    pieces: list[Piece] = []
+    items: list[Any] | None = None
+    """The items, if the log has them."""
+    todo: list[Piece] = []
+    """Pieces that have not begun, the next one last."""
+    open: int = 0
+    """Number of pieces that are under way."""
+    waits: int = 0
+    """Number of steps that have to end before this one."""
+    began: float = 0.0
+    ended: float = 0.0
+    error: str = ""
+    retries: int = 0
+    """Number of attempts after the first one of each piece, without those that undo it."""
+    usage: Usage = Usage()
+    """What all attempts have spent, also those that undo it."""
 
     @property
     def is_full(self) -> bool:
@@ -97,17 +87,14 @@ class Progress:
         self.todo = self.pieces[::-1]
 
 
-class Findings:
+class Findings(Struct):
     """A cache of the results of expressions, which can be computed again at any time."""
 
-    __slots__ = ("errands", "items", "scopes")
-
-    def __init__(self) -> None:
-        self.scopes: dict[str, dict[str, Any]] = {}
-        """What expressions of a step read of the steps before it, which have ended."""
-        self.items: dict[str, list[Any]] = {}
-        self.errands: dict[str, tuple[str, dict[str, Any]]] = {}
-        """The task and context variables of an attempt, by its call."""
+    scopes: dict[str, dict[str, Any]] = {}
+    """What expressions of a step read of the steps before it, which have ended."""
+    items: dict[str, list[Any]] = {}
+    errands: dict[str, tuple[str, dict[str, Any]]] = {}
+    """The task and context variables of an attempt, by its call."""
 
 
 class Flow:

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import Any
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from changeover.engines.clock import new_id
@@ -32,8 +33,7 @@ Ended = Outcome | RunResult
 """The outcome of a run, or the interim result of one that waits for a person or a worker."""
 Reader = Callable[[Recorded], None]
 
-# Shared by all conversations: the garbage collector pays for every collection that each of thousands has of its own.
-NO_OVERRIDES: Mapping[int, Override] = {}
+# Shared by all conversations: the garbage collector visits every collection that each of thousands has of its own.
 NO_COMMANDS: frozenset[str] = frozenset()
 NO_TASKS: frozenset[asyncio.Future[None]] = frozenset()
 
@@ -41,89 +41,61 @@ WAITS = frozenset({AwaitApproval, AwaitClaim})
 """Commands for which this process does nothing but wait."""
 
 
-class Conversation:
+class Conversation(Struct, eq=False):
     """One conversation's state, its commands in flight, and the callers that wait for it."""
 
-    __slots__ = (
-        "asleep",
-        "attempt",
-        "declined",
-        "ended",
-        "epoch",
-        "expected",
-        "flight",
-        "follower",
-        "halted",
-        "known",
-        "leaving",
-        "listener",
-        "lock",
-        "may_rest",
-        "missed",
-        "notifying",
-        "overrides",
-        "owned",
-        "parked",
-        "patient",
-        "pending",
-        "promised",
-        "readers",
-        "stale",
-        "state",
-        "unnotified",
-        "waiters",
-    )
+    state: State
+    known: int = 0
+    """The position up to which readers have been given the log."""
+    epoch: int = 0
+    """The lease under which this process owns the conversation."""
+    owned: bool = False
+    """True while this process owns the conversation, as far as it knows."""
+    lock: Lock = field(default_factory=Lock)
+    stale: bool = False
+    """True if the state in memory is ahead of the log or incomplete: fold again before using it."""
+    missed: bool = False
+    """True if others appended to the log, and commands in flight were not yet checked against that."""
+    halted: bool = False
+    """True if the store failed while this process worked on it, or was about to go on; it still owns the
+    conversation, so it has to go on itself."""
+    flight: dict[str, tuple[asyncio.Future[None], Command]] = {}
+    """Outstanding commands, each with its task, or with a plain future if a worker has to claim it."""
+    leaving: frozenset[asyncio.Future[None]] = NO_TASKS
+    """Tasks of abandoned commands that were cancelled and still clean up."""
+    follower: asyncio.Task[None] | None = None
+    listener: asyncio.Task[None] | None = None
+    readers: list[Reader] = []
+    waiters: dict[int, list[asyncio.Future[Ended]]] = {}
+    """Callers that wait until a run ends or waits for a person or a worker."""
+    patient: dict[int, list[asyncio.Future[Ended]]] = {}
+    """Callers that wait until a run ends."""
+    expected: tuple[tuple[Callable[[State], bool], asyncio.Future[None]], ...] = ()
+    """Callers that wait until a condition holds for the state that is in the log."""
+    asleep: bool = False
+    """True while nothing goes on until a person decides or a worker claims what is `pending`."""
+    pending: Sequence[ApprovalRequest | Ticket] = ()
+    may_rest: bool = False
+    """True once a person or a worker was asked, here or below: check whether anything else goes on."""
+    declined: frozenset[str] = NO_COMMANDS
+    """The waits for a person about which the program's `ask` gave no decision."""
+    parked: frozenset[str] = NO_COMMANDS
+    """Commands that wait for a delegate on which another process, or this one later, works."""
+    unnotified: list[Recorded] = []
+    """Recorded events that the observer has not received yet, in order."""
+    notifying: asyncio.Lock | None = None
+    attempt: str = ""
+    """The cause of an entry that is being committed, if there is an observer: the task that commits it may be
+    cancelled before it learns that it did."""
+    promised: dict[str, tuple[str, str]] = {}
+    """Commands whose receiver accepted and is limited in its capacity: the receiver, and where it will work."""
+    overrides: Mapping[int, Override] = {}
+    """Overrides of the team's declarations that callers gave for runs that have not ended, by run."""
+    ended: tuple[int, ...] = ()
+    """Runs whose end is committed, and whose callers do not have the outcome yet."""
 
-    def __init__(self, state: State) -> None:
-        self.state = state
-        self.known = state.position
-        """The position up to which readers have been given the log."""
-        self.epoch = 0
-        """The lease under which this process owns the conversation."""
-        self.owned = False
-        """True while this process owns the conversation, as far as it knows."""
-        self.lock = Lock()
-        self.stale = False
-        """True if the state in memory is ahead of the log or incomplete: fold again before using it."""
-        self.missed = False
-        """True if others appended to the log, and commands in flight were not yet checked against that."""
-        self.halted = False
-        """True if the store failed while this process worked on it, or was about to go on; it still owns the
-        conversation, so it has to go on itself."""
-        self.flight: dict[str, tuple[asyncio.Future[None], Command]] = {}
-        """Outstanding commands, each with its task, or with a plain future if a worker has to claim it."""
-        self.leaving: frozenset[asyncio.Future[None]] = NO_TASKS
-        """Tasks of abandoned commands that were cancelled and still clean up."""
-        self.follower: asyncio.Task[None] | None = None
-        self.listener: asyncio.Task[None] | None = None
-        self.readers: list[Reader] = []
-        self.waiters: dict[int, list[asyncio.Future[Ended]]] = {}
-        """Callers that wait until a run ends or waits for a person or a worker."""
-        self.patient: dict[int, list[asyncio.Future[Ended]]] = {}
-        """Callers that wait until a run ends."""
-        self.expected: tuple[tuple[Callable[[State], bool], asyncio.Future[None]], ...] = ()
-        """Callers that wait until a condition holds for the state that is in the log."""
-        self.asleep = False
-        """True while nothing goes on until a person decides or a worker claims what is `pending`."""
-        self.pending: Sequence[ApprovalRequest | Ticket] = ()
-        self.may_rest = False
-        """True once a person or a worker was asked, here or below: check whether anything else goes on."""
-        self.declined: frozenset[str] = NO_COMMANDS
-        """The waits for a person about which the program's `ask` gave no decision."""
-        self.parked: frozenset[str] = NO_COMMANDS
-        """Commands that wait for a delegate on which another process, or this one later, works."""
-        self.unnotified: list[Recorded] = []
-        """Recorded events that the observer has not received yet, in order."""
-        self.notifying: asyncio.Lock | None = None
-        self.attempt = ""
-        """The cause of an entry that is being committed, if there is an observer: the task that commits it may be
-        cancelled before it learns that it did."""
-        self.promised: dict[str, tuple[str, str]] = {}
-        """Commands whose receiver accepted and is limited in its capacity: the receiver, and where it will work."""
-        self.overrides: Mapping[int, Override] = NO_OVERRIDES
-        """Overrides of the team's declarations that callers gave for runs that have not ended, by run."""
-        self.ended: tuple[int, ...] = ()
-        """Runs whose end is committed, and whose callers do not have the outcome yet."""
+    def __post_init__(self) -> None:
+        self.known = self.state.position
 
     @property
     def idle(self) -> bool:
