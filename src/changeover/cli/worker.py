@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -123,6 +124,7 @@ async def _assigned(team: Team, agents: list[str], shown: str) -> None:
     stopped = asyncio.Event()
     with signals_handled(lambda name: stopped.set()):
         async with team:
+            gc.freeze()  # what is loaded by now stays, and the collector need not look at it again
             tell(f"{worker_name()} serves {', '.join(agents) or 'all agents'} on {shown}, as the engine assigns.")
             await stopped.wait()
             tell("It takes no more work, and finishes what it has.")
