@@ -141,10 +141,10 @@ class Writer:
             batch = Batch(self._session, self._sql, self._lease, self._places)
             batch.write(jobs, careful)
             self.commits += 1
-            self._bells.update(batch.bells)
+            self._bells |= batch.bells
             self._traffic.published += len(batch.published)
-            if recorded := [job for job in jobs if isinstance(job, Append) and job.error is None]:
-                self._traffic.note_batch(len(recorded), perf_counter() - recorded[0].asked_at)
+            if batch.recorded:
+                self._traffic.note_batch(len(batch.recorded), perf_counter() - batch.recorded[0].asked_at)
 
     def _write_beside(self, jobs: Sequence[SideJob[Any, Any]]) -> None:
         """Write jobs of one kind. They need no lease of this process, and never wait for a conversation."""
