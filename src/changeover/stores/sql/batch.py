@@ -43,8 +43,6 @@ class Batch:
         # Most batches have no tickets and no circuits, and do not pay for them.
         self._tickets: Tickets | None = None
         self._board: LockedBoard | None = None
-        self._edition = 0
-        """The last edition of the declarations, if a run begins with one of the entries."""
         self._buries = False
 
     def write(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
@@ -82,13 +80,10 @@ class Batch:
             self._board = LockedBoard(self._sql.breakers)
             self._board.look(asked, jobs)
         if begins:
-            asked.later(self._sql.declarations.edition(), self._see_edition)
+            self._places.look_edition(asked)
         asked.run()
         if self._me not in self._places.alive:
             raise LeaseLost("the lease of this process has run out")
-
-    def _see_edition(self, rows: list[Row]) -> None:
-        [[self._edition]] = rows
 
     def _find_recorded(self, appends: Sequence[Append]) -> dict[str, Row]:
         """The entries that are recorded already under the causes of these appends."""
@@ -131,8 +126,8 @@ class Batch:
     def _hindrance(self, append: Append, tally: Tally) -> ChangeoverError | None:
         """The refusal of an append by declarations, a circuit or the budget of its tree; None if it may be recorded."""
         refusal: ChangeoverError | None = None
-        if append.head is not None and append.head.edition not in (None, self._edition):
-            refusal = EditionMoved(self._edition)
+        if append.head is not None and append.head.edition not in (None, self._places.edition):
+            refusal = EditionMoved(self._places.edition)
         if refusal is None and self._board and append.circuits is not None:
             refusal = self._board.refusal(append.circuits, append.entry.at)
         if refusal is None and append.reserve is not None:

@@ -18,7 +18,7 @@ from changeover.stores.sql.database import TRIES, Database, Session, Trouble, co
 from changeover.stores.sql.erasure import Forget
 from changeover.stores.sql.jobs import LARGEST, Append, Job, SideJob, Waiting, tell
 from changeover.stores.sql.lease import Lease
-from changeover.stores.sql.locks import Places
+from changeover.stores.sql.locks import UNREAD, Places
 from changeover.stores.sql.statements import Statements
 
 logger = logging.getLogger("changeover.stores")
@@ -150,7 +150,9 @@ class Writer:
         """Write jobs of one kind. They need no lease of this process, and never wait for a conversation."""
         self._bells.update(jobs[0].transaction(self._session, jobs) or ())
         self.commits += 1
-        if isinstance(jobs[0], Forget):  # the connection reports only the writes of others
+        # The connection reports only the writes of others: drop what this one may have changed.
+        self._places.edition = UNREAD
+        if isinstance(jobs[0], Forget):
             self._places.forget()
 
     def _tried_again(self, jobs: Sequence[Job[Any]], error: Exception, tries: int, careful: bool) -> bool:
