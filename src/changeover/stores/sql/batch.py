@@ -21,7 +21,7 @@ from changeover.stores.sql.outbox import publication_writes
 from changeover.stores.sql.statements import Statements
 from changeover.stores.sql.tickets import Tickets
 
-_TICKETS, _CIRCUITS = attrgetter("tickets"), attrgetter("circuits")
+_TICKETS, _CIRCUITS, _BEGINS = attrgetter("tickets"), attrgetter("circuits"), attrgetter("begins")
 
 
 class Batch:
@@ -69,8 +69,7 @@ class Batch:
         """Lock and read the rows that these jobs are about."""
         # Rows are locked before what only their owner may change is read; all of it takes one round trip.
         asked = Round(self._session)
-        tickets, circuits = any(map(_TICKETS, jobs)), any(map(_CIRCUITS, jobs))
-        begins = any(isinstance(job, Append) and job.begins for job in jobs)
+        tickets, circuits, begins = any(map(_TICKETS, jobs)), any(map(_CIRCUITS, jobs)), any(map(_BEGINS, jobs))
         me = self._me if self._lease.valid else None
         self._places.look(asked, jobs, me, alone=not (tickets or circuits or begins))
         if tickets:
