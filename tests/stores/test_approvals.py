@@ -204,5 +204,5 @@ async def test_what_was_withdrawn_says_so(another: Another, shared_store: str):
 async def test_what_was_decided_long_ago_is_not_read(opened: Opened, sqlite_file: Path):
     log = opened(f"sqlite:///{sqlite_file}")
     assert "approvals_pending" in plan_of(sqlite_file, log._sql.views.approvals(team="default"))
-    withdrawn = (log._sql.writes["withdrawn_approvals"].sql, ("c",))
+    withdrawn = (log._sql.writes["withdrawn_approvals"], ("c",))
     assert "approvals_pending (conversation=?)" in plan_of(sqlite_file, withdrawn)

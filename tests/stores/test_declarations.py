@@ -5,14 +5,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from changeover.errors import DeclarationConflict, MisconfiguredError
-from changeover.relay.ports.declarations import Declaration, Edit, Standing
+from changeover.relay.ports.declarations import Declaration, Edit, EditionMoved, Standing
 from changeover.relay.ports.log import Log
 from changeover.stores.sql.log import SqlLog
 from tests.stores.conftest import Opened
 from tests.stores.connection_loss import losing_once
-from tests.stores.entries import query
+from tests.stores.entries import WORKING, opening, query
 
 Another = Callable[..., SqlLog]
 BILLING = {"instructions": "Send money back: € and £.", "handoffs": ["triage"]}
@@ -207,6 +208,18 @@ async def test_editors_in_several_processes_of_different_rows_all_succeed(anothe
     written = await asyncio.gather(*puts)
     assert sorted(each.edition for each in written) == list(range(1, 16))
     assert await logs[0].declarations.edition() == 15
+
+
+async def test_a_run_begins_with_the_last_edition_whichever_process_wrote_it(another: Another):
+    log, of_another_process = another(), another()
+    await log.append(opening("a"), replace(WORKING, edition=0))
+    for edition, writer in enumerate((log, of_another_process), 1):
+        await writer.declarations.put("agent", "billing", {"instructions": f"edition {edition}"})
+        entry = opening(f"c{edition}")
+        with pytest.raises(EditionMoved) as refusal:
+            await log.append(entry, replace(WORKING, edition=edition - 1))
+        assert refusal.value.edition == edition
+        await log.append(entry, replace(WORKING, edition=edition))
 
 
 async def test_people_can_query_the_tools(another: Another, shared_store: str):

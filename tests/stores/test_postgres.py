@@ -83,7 +83,7 @@ def test_numbers_arrive_as_they_are(things: str, at: float | None):
 
 @pytest.mark.parametrize("name", ONE_BY_ONE)
 def test_what_depends_on_how_a_row_stands_is_done_row_by_row(name: Name):
-    assert bulk(SQL.writes[name].sql) is None
+    assert bulk(SQL.writes[name]) is None
 
 
 def test_an_upsert_that_keeps_something_is_done_row_by_row():
@@ -92,12 +92,12 @@ def test_an_upsert_that_keeps_something_is_done_row_by_row():
     assert bulk(f"{UPSERT} WHERE things.at > 0") is None
 
 
-@pytest.mark.parametrize("name", [name for name in SQL.writes if "_" in name and bulk(SQL.writes[name].sql)])
+@pytest.mark.parametrize("name", [name for name in SQL.writes if "_" in name and bulk(SQL.writes[name])])
 async def test_what_is_changed_is_found_by_its_key_also_by_a_plan_that_was_made_for_a_small_table(
     bare_postgres: str, opened: Opened, name: Name
 ):
     session = await _writing(opened(bare_postgres))
-    whole = bulk(SQL.writes[name].sql)
+    whole = bulk(SQL.writes[name])
     assert isinstance(whole, Bulk)
     assert_by_key(session, whole.sql)
 

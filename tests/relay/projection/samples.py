@@ -83,7 +83,8 @@ def projected_from(state: State, entry: Entry) -> tuple[dict[str, list[Any]], Le
     projection = Projection(state)
     projection.fold(entry)
     made = projection.finish()
-    return {name: [Row(name, row) for row in rows] for name, rows in made.in_order()}, leg_of(state)
+    named = made.in_order({name: name for name in FIELDS})
+    return {name: [Row(name, row) for row in rows] for name, rows in named}, leg_of(state)
 
 
 def leg_of(state: State) -> Leg | None:

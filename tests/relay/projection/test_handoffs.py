@@ -197,11 +197,6 @@ def test_a_decision_is_the_result_of_a_call_if_nothing_else_will_be(call: str, d
     assert (row.decided_by, row.id) == ("ana", f"c:{call}:d")
 
 
-def test_what_a_person_answers_in_the_stead_of_those_whom_code_asked_is_the_output():
-    made, _ = projected(at(6, ApprovalDecided("2=escalation", "d", Respond("Later."), "ana"), RunCompleted(1)), LEG)
-    assert [(row.status, row.output) for row in made["moved_tasks"]] == [("completed", "Later.")]
-
-
 def test_a_delegate_gets_its_task_elsewhere_and_its_sender_works_on():
     made, leg = projected(handing_over(mode=Mode.DELEGATE), LEG)
     assert leg == LEG

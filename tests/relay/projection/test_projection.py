@@ -12,6 +12,7 @@ from changeover.relay.events import (
     HandoffAccepted,
     HandoffOffered,
     ModelReplied,
+    ResultJudged,
     RunCompleted,
     RunStarted,
     ToolFinished,
@@ -20,6 +21,7 @@ from changeover.relay.events import (
 )
 from changeover.relay.projection.projection import PROJECTIONS
 from changeover.relay.projection.rows import FIELDS
+from changeover.relay.run import Replied
 from changeover.stores.sql import schema
 from changeover.stores.sql.compiler import Compiler
 from changeover.stores.sql.statements import writes
@@ -99,6 +101,15 @@ def test_a_function_that_only_says_where_to_go_says_nothing():
 def test_the_output_of_a_task_is_what_ends_the_run_or_was_said_last(events: tuple[Event, ...], output: str | None):
     made, _ = projected(at(6, *events), LEG)
     assert [(row.status, row.output) for row in made["moved_tasks"]] == [("completed", output)]
+
+
+def test_the_output_of_a_task_that_is_judged_after_its_answer_was_recorded_is_the_answer():
+    judged = at(7, ResultJudged(2), RunCompleted(1))
+    state = state_at(judged, LEG, Past())
+    assert state.run is not None
+    state.run.phase = Replied("Hello.", 6)
+    made, _ = projected_from(state, judged)
+    assert [(row.status, row.output) for row in made["moved_tasks"]] == [("completed", "Hello.")]
 
 
 REPLY = ModelReplied("front", 2, calls=(Call("x", "look"), Call("y", "look")))

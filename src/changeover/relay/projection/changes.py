@@ -38,7 +38,7 @@ from changeover.relay.fold.handoffs import undone_words
 from changeover.relay.fold.rollback import is_back, record_at
 from changeover.relay.run import TURNING, Run
 from changeover.relay.state import State
-from changeover.relay.turn import Delegated, Offered, OpenCall, handoff_of
+from changeover.relay.turn import Delegated, Offered, handoff_of
 
 BLAMED = (ModelFault, FunctionFault, WorkerFault, ResultFault, ReceiverFault)
 """Faults of the receiver itself; a limit of the whole run or a refusal is not."""
@@ -90,12 +90,11 @@ class Reading:
             self.apply(event)
 
 
-def open_offer(state: State, call: str) -> tuple[OpenCall, Offered] | None:
-    """The call that made this offer, and the offer, if it has no answer yet."""
+def is_open(state: State, call: str) -> bool:
+    """True if this offer has no answer yet, also while a person decides about it."""
     found = state.run.find(call) if state.run else None
-    if found is None or not isinstance(phase := handoff_of(found[1]), Offered):
-        return None
-    return (found[1], phase) if phase.offer.call == call and phase.index < 0 else None
+    phase = handoff_of(found[1]) if found else None
+    return isinstance(phase, Offered) and phase.offer.call == call and phase.index < 0
 
 
 def tool_of(run: Run | None, call: str) -> str:
@@ -115,9 +114,9 @@ def _offer(state: State, event: HandoffOffered) -> Iterator[Change]:
 
 
 def _accept(state: State, event: HandoffAccepted) -> Iterator[Change]:
-    if (found := open_offer(state, event.call)) is None:
+    if state.run is None or (found := state.run.offered(event.call)) is None:
         return
-    call, offered = found
+    _, call, offered = found
     offer, tool = offered.offer, call.call.name
     if offer.mode is Mode.TRANSFER:
         if state.leg >= 0:
@@ -182,7 +181,7 @@ def _resume(state: State, event: RunResumed) -> Iterator[Change]:
 def _recall(state: State, event: RollbackRequested) -> Iterator[Change]:
     """An offer without an answer, or a delegate that has ended, is taken back at once; work under way ends later."""
     reason = undone_words(event.reason)
-    if open_offer(state, event.call):
+    if is_open(state, event.call):
         yield _change(state, event.call, "", HandoffState.RETURNED, reason=reason, counted=False)
     elif (record := record_at(state, event.call)) and _goes_back(record, event):
         yield _of_record(record, HandoffState.RETURNED, reason=record.error or reason, counted=False)

@@ -21,7 +21,6 @@ from changeover.relay.events import (
     TicketLapsed,
     TicketTaken,
 )
-from changeover.relay.projection.changes import open_offer
 from changeover.relay.projection.rows import Message
 from changeover.relay.projection.sheet import Sheet
 from changeover.relay.projection.texts import returned_words
@@ -36,10 +35,11 @@ def pack(sheet: Sheet, event: ContextPacked) -> None:
 
 
 def accept(sheet: Sheet, event: HandoffAccepted) -> None:
-    if (found := open_offer(sheet.state, event.call)) is None:
+    run = sheet.state.run
+    if run is None or (found := run.offered(event.call)) is None:
         return
     task, call = sheet.task(event.task), call_of(event.call)
-    if found[1].offer.mode is Mode.TRANSFER:
+    if found[2].offer.mode is Mode.TRANSFER:
         sheet.say(("handoff", handoff_id(sheet.id, event.call), task, sheet.agent, call))
         sheet.touch()
     elif not event.answered:

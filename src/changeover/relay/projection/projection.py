@@ -70,7 +70,8 @@ from changeover.relay.projection import handoffs, interventions
 from changeover.relay.projection.changes import MEANINGS
 from changeover.relay.projection.rows import Rows, as_json
 from changeover.relay.projection.sheet import Sheet
-from changeover.relay.projection.texts import fault_words, last_words, result_words
+from changeover.relay.projection.texts import fault_words, result_words
+from changeover.relay.run import Replied, Run
 from changeover.relay.state import State
 
 
@@ -210,7 +211,12 @@ def _complete(sheet: Sheet, event: RunCompleted) -> None:
     if run is not None and run.flow is not None:
         sheet.end_steps()
         return sheet.touch(result_text(run.flow, event.output))
-    return sheet.touch(event.output if event.output is not None else last_words(sheet.events))
+    return sheet.touch(event.output if event.output is not None else _answer_of(run))
+
+
+def _answer_of(run: Run | None) -> str | None:
+    """The final answer of the active agent, or of a person in its place."""
+    return run.phase.text or None if run is not None and isinstance(run.phase, Replied) else None
 
 
 def _try_again(sheet: Sheet, event: RunResumed) -> None:
@@ -285,7 +291,6 @@ class Projection(Sheet):
 
     def apply(self, event: Event | Unreadable) -> None:
         state, kind = self.state, type(event)
-        self.events.append(event)
         PROJECTIONS[kind](self, event)
         if (read := MEANINGS.get(kind)) is not None:
             for change in read(state, event):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -35,6 +36,7 @@ Message = tuple[Kind, str, str | None, str | None, str | None]
 """Kind, content, task, agent and call of a message."""
 
 Row = tuple[Any, ...]
+S = TypeVar("S")
 
 Name = Literal[
     "new_conversations",
@@ -251,10 +253,10 @@ class Rows(defaultdict[Name, list[Row]]):
         counted = (step.retries, step.usage.input_tokens, step.usage.output_tokens, Share(usage=step.usage).cost)
         self["steps"].append((*where, step.id, workflow, status, at, elapsed, *counted))
 
-    def in_order(self) -> list[tuple[Name, list[Row]]]:
+    def in_order(self, statements: Mapping[Name, S]) -> list[tuple[S, list[Row]]]:
         """The statements in the order in which they must run, each with its rows."""
-        these = [(name, self[name]) for name in sorted(self, key=_ORDER.__getitem__)]
-        return these if self._behind is None else these + self._behind.in_order()
+        these = [(statements[name], self[name]) for name in sorted(self, key=_ORDER.__getitem__)]
+        return these if self._behind is None else these + self._behind.in_order(statements)
 
 
 def as_json(value: Any) -> str:

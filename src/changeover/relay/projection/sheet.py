@@ -26,7 +26,6 @@ class Sheet(Reading):
         "_parent",
         "_touched",
         "_variables",
-        "events",
         "heard",
         "id",
         "offers",
@@ -39,7 +38,6 @@ class Sheet(Reading):
         super().__init__(state)
         self.id, self.start = state.id, state.position
         self.rows = self._first = Rows()
-        self.events: list[Event | Unreadable] = []
         self.heard: dict[int, UserSpoke] = {}
         """Inputs of this entry that no run has taken up yet, by position."""
         self.offers: dict[str, tuple[HandoffOffered, str]] = {}

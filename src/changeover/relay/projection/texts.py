@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
@@ -22,13 +21,8 @@ from changeover.faults import (
 )
 from changeover.guards.approval import Approve, Decision, Edit, Reject, Respond
 from changeover.relay.events import (
-    ApprovalDecided,
-    ContentChecked,
-    FunctionReturned,
     HandoffReturned,
     LimitReached,
-    ModelReplied,
-    RuleFired,
     ToolFinished,
 )
 
@@ -93,23 +87,3 @@ def decision_words(decision: Decision) -> str:
             return _ENCODER.encode(edited | ({"receiver": decision.receiver} if decision.receiver else {})).decode()
         case _:
             assert_never(decision)
-
-
-def last_words(events: Sequence[object]) -> str | None:
-    """The last text of an agent, or of a person in its place, in the entry that ends the run."""
-    for event in reversed(events):
-        if (text := _said(event)) is not None:
-            return text
-    return None
-
-
-def _said(event: object) -> str | None:
-    match event:
-        case ModelReplied(text=text) | FunctionReturned(text=text) | ApprovalDecided(decision=Respond(text=text)):
-            return text
-        case RuleFired(end=text) if text:
-            return text
-        case ContentChecked(direction="input", verdict="deny", reason=text):
-            return text
-        case _:
-            return None

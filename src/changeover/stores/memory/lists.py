@@ -132,6 +132,6 @@ def _ddl() -> list[str]:
 
 
 def _write(session: SqliteSession, rows: Rows, more: Sequence[Write] = ()) -> None:
-    sql = statements(DIALECT).writes
+    sql = statements(DIALECT)
     session.begin()
-    session.commit([*((sql[name].sql, those) for name, those in rows.in_order()), *more])
+    session.commit([*rows.in_order(sql.writes), *more])

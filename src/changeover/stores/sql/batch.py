@@ -21,7 +21,7 @@ from changeover.stores.sql.outbox import publication_writes
 from changeover.stores.sql.statements import Statements
 from changeover.stores.sql.tickets import Tickets
 
-_TICKETS, _CIRCUITS = attrgetter("tickets"), attrgetter("circuits")
+_TICKETS, _CIRCUITS, _BEGINS = attrgetter("tickets"), attrgetter("circuits"), attrgetter("begins")
 
 
 class Batch:
@@ -32,15 +32,17 @@ class Batch:
         self._me, self._epochs = lease.owner, (0, lease.epoch)
         self._rows = Rows()
         self._touched: dict[str, Place] = {}
-        self._recorded: set[str] = set()
-        """The conversations that have a new entry."""
+        self.recorded: list[Append] = []
+        """The appends that are in the log after this transaction."""
+        self.published: Sequence[Publication] = ()
+        """The events of the bus that they publish."""
+        self.bells: set[str] = set()
+        """The topics of the agents that have new work in the queue, and of the teams that have new events."""
         self._before: dict[str, Row] = {}
         """Entries that are recorded already, by conversation, as far as they were looked up."""
         # Most batches have no tickets and no circuits, and do not pay for them.
         self._tickets: Tickets | None = None
         self._board: LockedBoard | None = None
-        self._edition = 0
-        """The last edition of the declarations, if a run begins with one of the entries."""
         self._buries = False
 
     def write(self, jobs: Sequence[Job[Any]], careful: bool) -> None:
@@ -61,25 +63,13 @@ class Batch:
                 self._own(job)
             elif isinstance(job, Release):
                 self._release(job)
-        self._session.commit(self._writes(jobs))
-
-    @property
-    def bells(self) -> set[str]:
-        """The topics of the agents that have new work in the queue, and of the teams that have new events."""
-        waiting = self._tickets.bells if self._tickets else ()
-        return {*waiting, *(bus_topic(each.team) for each in self.published)}
-
-    @property
-    def published(self) -> Sequence[Publication]:
-        """The events of the bus that these appends publish."""
-        return [*self._rows.published, *self._board.published] if self._board else self._rows.published
+        self._session.commit(self._writes())
 
     def _look(self, jobs: Sequence[Job[Any]]) -> None:
         """Lock and read the rows that these jobs are about."""
         # Rows are locked before what only their owner may change is read; all of it takes one round trip.
         asked = Round(self._session)
-        tickets, circuits = any(map(_TICKETS, jobs)), any(map(_CIRCUITS, jobs))
-        begins = any(isinstance(job, Append) and job.begins for job in jobs)
+        tickets, circuits, begins = any(map(_TICKETS, jobs)), any(map(_CIRCUITS, jobs)), any(map(_BEGINS, jobs))
         me = self._me if self._lease.valid else None
         self._places.look(asked, jobs, me, alone=not (tickets or circuits or begins))
         if tickets:
@@ -89,13 +79,10 @@ class Batch:
             self._board = LockedBoard(self._sql.breakers)
             self._board.look(asked, jobs)
         if begins:
-            asked.later(self._sql.declarations.edition(), self._see_edition)
+            self._places.look_edition(asked)
         asked.run()
         if self._me not in self._places.alive:
             raise LeaseLost("the lease of this process has run out")
-
-    def _see_edition(self, rows: list[Row]) -> None:
-        [[self._edition]] = rows
 
     def _find_recorded(self, appends: Sequence[Append]) -> dict[str, Row]:
         """The entries that are recorded already under the causes of these appends."""
@@ -112,6 +99,7 @@ class Batch:
             append.error = LeaseLost("the lease of this process ran out before this could be written")
         elif before and append.tried and self._is_ours(append, place) and _same(append, before):
             append.entry.seq = before[2]
+            self.recorded.append(append)
         elif refusal := append.error or self._refusal(append, place, root, before):
             append.error = refusal
         else:
@@ -137,8 +125,8 @@ class Batch:
     def _hindrance(self, append: Append, tally: Tally) -> ChangeoverError | None:
         """The refusal of an append by declarations, a circuit or the budget of its tree; None if it may be recorded."""
         refusal: ChangeoverError | None = None
-        if append.head is not None and append.head.edition not in (None, self._edition):
-            refusal = EditionMoved(self._edition)
+        if append.head is not None and append.head.edition not in (None, self._places.edition):
+            refusal = EditionMoved(self._places.edition)
         if refusal is None and self._board and append.circuits is not None:
             refusal = self._board.refusal(append.circuits, append.entry.at)
         if refusal is None and append.reserve is not None:
@@ -166,7 +154,7 @@ class Batch:
         self._rows["entries"].append(row)
         if append.rows is not None:
             self._rows.take(append.rows, entry.seq)
-        self._recorded.add(place.id)
+        self.recorded.append(append)
 
     def _stand(self, append: Append, place: Place, root: Place) -> None:
         """Set the status and the owner of the conversation."""
@@ -217,23 +205,26 @@ class Batch:
         """True if another live process owns the conversation."""
         return place.owner is not None and place.owner != self._me and place.owner in self._places.alive
 
-    def _writes(self, jobs: Sequence[Job[Any]]) -> list[Write]:
+    def _writes(self) -> list[Write]:
         # In the order in which rows were locked: two processes that begin the same conversations must not deadlock.
         for _, place in sorted(self._touched.items()):
             place.write(self._rows)
-        sql = self._sql.writes
         writes: list[Write] = self._places.comparison(self._me)
-        writes += [(sql[name].sql, rows) for name, rows in self._rows.in_order()]
+        writes += self._rows.in_order(self._sql.writes)
+        self.published = self._rows.published
         if self._tickets:
             writes += self._tickets.writes()
+            self.bells |= self._tickets.bells
         if self._board:
             writes += self._board.writes()
+            self.published = [*self.published, *self._board.published]
         if self._buries:  # the process that owned the conversation before is dead
             writes.append((self._sql.lease.bury.sql, [()]))
-        if published := self.published:
-            writes += publication_writes(self._sql.outbox, published)
-        if self._sql.notify and self._recorded:
-            topics = {job.root for job in jobs if job.conversation in self._recorded}.union(self.bells)
+        if self.published:
+            writes += publication_writes(self._sql.outbox, self.published)
+            self.bells.update(bus_topic(each.team) for each in self.published)
+        if self._sql.notify and self.recorded:
+            topics = {append.root for append in self.recorded} | self.bells
             writes.append((self._sql.notify.sql, [(self._sql.listed(sorted(topics)),)]))
         return writes
 

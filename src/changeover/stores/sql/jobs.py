@@ -41,6 +41,11 @@ class Job(Generic[T]):
         self.tried = False
         """True if it may be done already, by a commit whose result was lost."""
 
+    @property
+    def begins(self) -> bool:
+        """True if a run begins with it, which must know the last declarations."""
+        return False
+
 
 class Append(Job[None]):
     """Record an entry."""
@@ -69,7 +74,6 @@ class Append(Job[None]):
 
     @property
     def begins(self) -> bool:
-        """True if a run begins with the entry, which must know the last declarations."""
         return self.head is not None and self.head.edition is not None
 
 

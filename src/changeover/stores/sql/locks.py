@@ -16,6 +16,8 @@ from changeover.stores.sql.statements import HELD, Statements
 
 KEPT = 2_048
 """The most conversations that stay cached between transactions."""
+UNREAD = -1
+"""In the place of an edition that is not cached."""
 
 
 class Place(Struct, gc=False):
@@ -56,7 +58,8 @@ class Place(Struct, gc=False):
 
 
 class Places:
-    """Locks and reads the rows of conversations; a row that no other process can have changed is cached."""
+    """Locks and reads the rows of conversations, and reads the last edition of the declarations; what no other process
+    can have changed is cached."""
 
     def __init__(self, sql: Statements) -> None:
         self._sql = sql
@@ -69,6 +72,8 @@ class Places:
         """Cached rows that the transaction uses unread, as they were before it."""
         self.alive: Collection[str] = ()
         """The processes whose lease holds, by the clock of the database."""
+        self.edition = UNREAD
+        """The last edition of the declarations, or UNREAD."""
 
     def look(self, asked: Round, jobs: Sequence[Job[Any]], me: str | None, alone: bool) -> None:
         """Lock and read the rows of these jobs. `me` names this process, if its lease certainly holds; `alone` is True
@@ -80,6 +85,11 @@ class Places:
             self.alive = (me,)
         else:
             self._read(asked, jobs)
+
+    def look_edition(self, asked: Round) -> None:
+        """Read the last edition of the declarations, unless it is cached and no other process can have changed it."""
+        if self.edition == UNREAD or self._sql.log.unmoved is not None:
+            asked.later(self._sql.declarations.edition(), self._see_edition)
 
     def comparison(self, me: str) -> list[Write]:
         """Statements that fail if another process has changed a row which this transaction uses unread, or if the lease
@@ -103,6 +113,7 @@ class Places:
         self.known.clear()
         self._numbers.clear()
         self._last = 0
+        self.edition = UNREAD
 
     def _knows(self, jobs: Sequence[Job[Any]], me: str) -> bool:
         """True if all rows of these jobs are cached. A conversation at position 0 is taken to be new: if it is not, the
@@ -144,6 +155,9 @@ class Places:
 
     def _learn(self, rows: list[Row]) -> None:
         self.known.update({row[1]: _place_of(row) for row in rows})
+
+    def _see_edition(self, rows: list[Row]) -> None:
+        [[self.edition]] = rows
 
     def _see(self, alive: list[Row]) -> None:
         self.alive = {name for (name,) in alive}

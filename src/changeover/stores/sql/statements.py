@@ -207,7 +207,8 @@ class Statements:
     def __init__(self, dialect: str) -> None:
         say = Compiler(dialect)
         self.log, self.feed, self.lease = LogStatements(say), FeedStatements(say), LeaseStatements(say)
-        self.views, self.writes, self.listed = ViewStatements(say), writes(say), say.listed
+        self.views, self.listed = ViewStatements(say), say.listed
+        self.writes = {name: statement.sql for name, statement in writes(say).items()}
         self.queue, self.notify = QueueStatements(say), say.notify()
         self.agents, self.contexts = TableStatements(AGENTS, say), TableStatements(CONTEXTS, say)
         self.resets, self.forget = TableStatements(RESETS, say), ForgetStatements(say)

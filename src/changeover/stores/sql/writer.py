@@ -18,7 +18,7 @@ from changeover.stores.sql.database import TRIES, Database, Session, Trouble, co
 from changeover.stores.sql.erasure import Forget
 from changeover.stores.sql.jobs import LARGEST, Append, Job, SideJob, Waiting, tell
 from changeover.stores.sql.lease import Lease
-from changeover.stores.sql.locks import Places
+from changeover.stores.sql.locks import UNREAD, Places
 from changeover.stores.sql.statements import Statements
 
 logger = logging.getLogger("changeover.stores")
@@ -141,16 +141,18 @@ class Writer:
             batch = Batch(self._session, self._sql, self._lease, self._places)
             batch.write(jobs, careful)
             self.commits += 1
-            self._bells.update(batch.bells)
+            self._bells |= batch.bells
             self._traffic.published += len(batch.published)
-            if recorded := [job for job in jobs if isinstance(job, Append) and job.error is None]:
-                self._traffic.note_batch(len(recorded), perf_counter() - recorded[0].asked_at)
+            if batch.recorded:
+                self._traffic.note_batch(len(batch.recorded), perf_counter() - batch.recorded[0].asked_at)
 
     def _write_beside(self, jobs: Sequence[SideJob[Any, Any]]) -> None:
         """Write jobs of one kind. They need no lease of this process, and never wait for a conversation."""
         self._bells.update(jobs[0].transaction(self._session, jobs) or ())
         self.commits += 1
-        if isinstance(jobs[0], Forget):  # the connection reports only the writes of others
+        # The connection reports only the writes of others: drop what this one may have changed.
+        self._places.edition = UNREAD
+        if isinstance(jobs[0], Forget):
             self._places.forget()
 
     def _tried_again(self, jobs: Sequence[Job[Any]], error: Exception, tries: int, careful: bool) -> bool:
