@@ -68,13 +68,18 @@ async def long_conversation() -> list[Figure]:
 
 
 async def growth(team: Team, hops: int, turns: int = 5_000) -> float:
-    """CPU time of the last 200 turns of a conversation, relative to 200 turns from the tenth on."""
-    took = []
-    for _ in range(turns + 10):
-        begun = time.process_time()
-        await run(team, hops, "long")
-        took.append(time.process_time() - begun)
-    return median(took[-200:]) / median(took[10:210])
+    """CPU time of a turn in a conversation of so many turns, relative to one in a conversation of ten. Both take turns
+    with each other: the speed of a machine changes while a conversation grows."""
+    for conversation, count in (("long", turns), ("short", 10)):
+        for _ in range(count):
+            await run(team, hops, conversation)
+    took: dict[str, list[float]] = {"long": [], "short": []}
+    for _ in range(200):
+        for conversation, times in took.items():
+            begun = time.process_time()
+            await run(team, hops, conversation)
+            times.append(time.process_time() - begun)
+    return median(took["long"]) / median(took["short"])
 
 
 async def many_at_once() -> list[Figure]:

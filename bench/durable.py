@@ -123,10 +123,14 @@ async def long_conversation() -> list[Figure]:
     ]
 
 
+LENGTHS = """SELECT length(body) FROM entries
+ WHERE conversation = (SELECT number FROM conversations WHERE id = 'long') ORDER BY position LIMIT 10000"""
+
+
 def _halves(path: Path) -> float:
     """The size of the second half of a conversation's log relative to the first, with equally many entries."""
     with sqlite3.connect(path) as db:
-        lengths = [length for (length,) in db.execute("SELECT length(body) FROM entries ORDER BY seq LIMIT 10000")]
+        lengths = [length for (length,) in db.execute(LENGTHS)]
     half = len(lengths) // 2
     return float(sum(lengths[half:]) / sum(lengths[:half]))
 
