@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from changeover.agent.agent import Agent, Function, Member, Person
@@ -53,12 +52,10 @@ if TYPE_CHECKING:
     from changeover.stores.store import Store
 
 
-@dataclass(frozen=True)
-class Declared:
+class Declared(Struct, frozen=True, kw_only=True, eq=False):
     """The declarations of a team, not checked yet."""
 
-    members: Sequence[Member]
-    _: KW_ONLY
+    members: Sequence[Member] = ()
     name: str = DEFAULT_TEAM
     start: str | None = None
     model: Any = None
@@ -234,7 +231,7 @@ def _roster(declared: Declared, toolkits: Mapping[str, AgentToolkit]) -> Roster:
 
 def joined(declared: Declared, members: Sequence[Member], world: World) -> tuple[Declared, World]:
     """Add members to a team; the others keep their models and toolkits. Raises one MisconfiguredError."""
-    more = dataclasses.replace(declared, members=(*declared.members, *members))
+    more = replace(declared, members=(*declared.members, *members))
     shared = world.connections if isinstance(world.connections, Connections) else None
     new, before = assemble(more, shared), world.roster
     functions = {id: each for id, each in before.seats.items() if isinstance(each, Function)}

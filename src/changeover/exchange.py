@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import asdict
+
 from changeover.agent.agent import Agent, Member
 from changeover.assembly import Declared
 from changeover.documents.team_document import Named, read_team, split_team
@@ -28,7 +30,9 @@ def rows_document(rows: Sequence[Declaration], team: str) -> dict[str, Any]:
 
 def code_export(declared: Declared) -> TeamExport:
     """Export what code declares; the texts of skill folders are included."""
-    return export_team([_packed(each) for each in declared.members], vars(declared), ToolModules(declared.tool_modules))
+    return export_team(
+        [_packed(each) for each in declared.members], asdict(declared), ToolModules(declared.tool_modules)
+    )
 
 
 def united(code: Mapping[str, Any], rows: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
-from uuid import uuid4
 
 from msgspec.structs import replace
 
 from changeover.agent.specialist import Wish
+from changeover.engines.clock import new_id
 from changeover.engines.lessons import reset, standings
 from changeover.errors import MisconfiguredError, UnknownAgentError
 from changeover.relay.commands import FindReceiver
@@ -94,7 +94,7 @@ class Router:
 
     async def _found(self, wish: Wish) -> Recommendation | None:
         # A random id, not the task: it decides among equals, so the same agent is not chosen every time.
-        chosen = await self._engine.perform(FindReceiver(f"{uuid4().hex}@", 0, "", "", wish))
+        chosen = await self._engine.perform(FindReceiver(f"{new_id()}@", 0, "", "", wish))
         if not isinstance(chosen, ReceiverChosen) or not chosen.receiver:
             return None
         return Recommendation(chosen.receiver, chosen.score, chosen.why, cast(Step, chosen.step))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace as redeclare
 from functools import partial
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
@@ -143,7 +142,7 @@ class Team(Conductor, Generic[T_co]):
         keep_events: float = KEPT,
     ) -> None:
         self._declared = Declared(
-            tuple(members) if isinstance(members, list) else members,
+            members=tuple(members) if isinstance(members, list) else members,
             name=name,
             start=start,
             model=model,
@@ -213,7 +212,7 @@ class Team(Conductor, Generic[T_co]):
 
     def _subscribe(self, subscription: Subscription) -> None:
         """Add a subscription; raises MisconfiguredError."""
-        more = redeclare(self._declared, subscriptions=(*self._declared.subscriptions, subscription))
+        more = replace(self._declared, subscriptions=(*self._declared.subscriptions, subscription))
         self._declared, world = joined(more, (), self._world)
         self._declare(world)
         self._engine.declare(self._watched(world))
@@ -264,7 +263,7 @@ class Team(Conductor, Generic[T_co]):
         act upon. `telemetry` is for a team that declares none; with `narrated` it logs the events of conversations."""
         twin, own = object.__new__(type(self)), self._declared
         told = own.telemetry if own.telemetry is not None else telemetry
-        twin._declared = redeclare(
+        twin._declared = replace(
             own, store=store, telemetry=told, narrated=own.narrated or narrated, engine=engine or own.engine
         )
         first = self._watch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,7 +35,7 @@ Watch = Callable[[World], World]
 
 SECTIONS: dict[str, Kind] = {"agents": "agent", "tools": "tool", "skills": "skill", "workflows": "workflow"}
 """The kind of the rows that hold each section of a team's document."""
-BLANK = Declared(())
+BLANK = Declared()
 FIXED = ("name", "store")
 LISTED: dict[str, Callable[[Any], str]] = {
     "subscriptions": lambda declared: declared.id,
@@ -88,7 +87,7 @@ class Union:
         absent = {id: member for id, member in gone.items() if id in named}
         members = (*self._declared.members, *own, *absent.values())
         left = [each.name for each in rows if each.state != "enabled"]
-        new = assemble(dataclasses.replace(self._declared, members=members, **options), shared, left)
+        new = assemble(replace(self._declared, members=members, **options), shared, left)
         roster = roster_over(new.roster, {}, frozenset(absent))
         return replace(
             new,

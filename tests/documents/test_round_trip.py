@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
+from msgspec.structs import asdict
 
 from changeover import Agent, Approval, Function, Member, Person, Team, handoff, tool
 from changeover.agent.roster import Roster, Seat
@@ -47,7 +48,7 @@ async def imported(text: str, name: str) -> World:
 
 
 def exported(team: Team) -> TeamExport:
-    return export_team(team.declared.members, vars(team.declared), MODULES)
+    return export_team(team.declared.members, asdict(team.declared), MODULES)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import asdict
 
 from changeover import Agent, Team, Telemetry
 from changeover.documents.team_document import read_team, team_of
@@ -197,7 +198,7 @@ def test_no_secret_of_the_environment_is_in_the_export_of_a_team_in_code(monkeyp
         SqlFunction("find", database="postgresql://ana:${PLANTED_TOKEN}@db/shop"),
     ]
     team = Team([Agent("a", tools=tools)], model="offline", store=f"postgresql://ana:{PLANTED}@db/shop")
-    text = to_yaml(export_team(team.declared.members, vars(team.declared), ToolModules([])).document)
+    text = to_yaml(export_team(team.declared.members, asdict(team.declared), ToolModules([])).document)
     assert "${PLANTED_TOKEN}" in text
     assert "planted-4711" not in text
     assert read_team(text, "team.yaml").members == list(team.declared.members)

@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Literal, TypeAlias, get_args
-from zoneinfo import ZoneInfo
 
 from changeover.bus.event import BusEvent, made_event, template_faults
 from changeover.bus.subscription import Subscription, priority_faults, target_faults
@@ -81,6 +80,8 @@ class Schedule:
 
     def runs_after(self, at: float) -> Iterator[float]:
         """Its due times after the time `at`, in order."""
+        from zoneinfo import ZoneInfo
+
         from cronsim import CronSim
 
         found = CronSim(self.cron, datetime.fromtimestamp(at, ZoneInfo(self.timezone)))
@@ -151,6 +152,8 @@ def _emit_faults(emit: Emit) -> Iterator[str]:
 
 
 def _time_faults(declared: Schedule) -> Iterator[str]:
+    from zoneinfo import ZoneInfo
+
     from cronsim import CronSim, CronSimError
 
     try:
