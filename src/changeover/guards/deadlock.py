@@ -26,9 +26,9 @@ class Deadlock(Struct, frozen=True):
 
     def check(self, offer: Offer, ledger: Ledger, facts: Facts) -> Answer:
         """Deny an `offer` that repeats one in the trail of the `facts`; the `ledger` does not matter."""
-        progress, window = facts.progress, self.window
         if offer.receiver not in [passed.receiver for passed in facts.trail]:
             return ALLOW  # most handoffs
+        progress, window = facts.progress, self.window
         for back, passed in enumerate(reversed(facts.trail)):
             if back >= window and passed.progress != progress:
                 break
