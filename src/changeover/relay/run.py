@@ -26,7 +26,7 @@ from changeover.ids import run_id
 from changeover.relay.account import Account, Unreckoned, joined
 from changeover.relay.events import ApprovalDecided, CallRefused, Checked, UserSpoke
 from changeover.relay.turn import Answered, Offered, OpenCall, Refusal, Travelling, Turn
-from changeover.relay.waiting import Waiting
+from changeover.relay.wait_time import WaitTime
 from changeover.workflows.flow import Flow
 
 NOTHING = Spent()
@@ -189,7 +189,7 @@ class Run(Account, kw_only=True, eq=False, gc=False):
     """The last declined handoff under each retry key, until one is accepted."""
     verdict: ApprovalDecided | None = None
     """The decision of the person who is the active member."""
-    waiting: Waiting = field(default_factory=Waiting)
+    waiting: WaitTime = field(default_factory=WaitTime)
     ticket: str = ""
     """The ticket with which workers claim the active agent's work, if it is claimed."""
     by: str = ""

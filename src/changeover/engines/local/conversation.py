@@ -27,7 +27,7 @@ from changeover.relay.run import Outcome
 from changeover.relay.state import State
 from changeover.relay.stream import Recorded
 from changeover.relay.tickets import delegated, resting
-from changeover.relay.waiting import Waiting
+from changeover.relay.wait_time import WaitTime
 
 Ended = Outcome | RunResult
 """The outcome of a run, or the interim result of one that waits for a person or a worker."""
@@ -346,10 +346,10 @@ class Conversations:
         """Seconds that the current run of a conversation, with its delegates, has waited for people."""
         return (await self._waiting(live, now)).seconds
 
-    async def _waiting(self, live: Conversation, now: float) -> Waiting:
+    async def _waiting(self, live: Conversation, now: float) -> WaitTime:
         run, last = live.state.run, live.state.last
         if run is None:
-            return last.run.waiting if last else Waiting()
+            return last.run.waiting if last else WaitTime()
         found = run.waiting.until(now)
         for offer in delegated(run):
             found.add(await self._waiting(await self.get(child_id(live.state.id, offer.call)), now))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changeover.facts import Span, Spent
-from changeover.relay.waiting import Waiting
+from changeover.relay.wait_time import WaitTime
 
 HOURS = st.integers(0, 24)
 SPANS = st.lists(st.tuples(HOURS, HOURS).map(lambda pair: (float(min(pair)), float(max(pair)))))
@@ -18,8 +18,8 @@ def spent(*waits: Span) -> Spent:
     return Spent(waited=waiting.seconds, waits=waiting.spans)
 
 
-def waited(waits: Iterable[Span]) -> Waiting:
-    waiting = Waiting()
+def waited(waits: Iterable[Span]) -> WaitTime:
+    waiting = WaitTime()
     for start, end in waits:
         waiting.rest(start, end)
     return waiting
@@ -34,7 +34,7 @@ def test_an_hour_counts_once_however_many_people_are_awaited_in_it(own: list[Spa
 
 
 def test_what_is_awaited_now_counts_from_the_first_open_request():
-    waiting = Waiting()
+    waiting = WaitTime()
     waiting.ask(10)
     waiting.ask(15)
     waiting.hear(20)
@@ -47,6 +47,6 @@ def test_a_delegate_that_does_not_say_when_it_waited_is_counted_as_it_was():
     waiting = waited([(0, 10)])
     waiting.take_back(Spent(waited=7.0))
     assert (waiting.seconds, waiting.spans) == (17, ((0, 10),))
-    above = Waiting()
+    above = WaitTime()
     above.take_back(Spent(waited=waiting.seconds, waits=waiting.spans))
     assert above.seconds == 17

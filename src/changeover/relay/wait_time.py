@@ -1,4 +1,4 @@
-"""Waiting: the time that a run, with its delegates, spent waiting for people."""
+"""WaitTime: the time that a run, with its delegates, spent waiting for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 from changeover.facts import Span, Spent
 
 
-class Waiting(Struct, gc=False):
+class WaitTime(Struct, gc=False):
     """When people were awaited. Time in which several are awaited at once counts once."""
 
     asked: int = 0
@@ -45,13 +45,13 @@ class Waiting(Struct, gc=False):
         """Add the waits of a delegate that has ended."""
         self._add(spent.waits, spent.waited)
 
-    def add(self, other: Waiting) -> None:
+    def add(self, other: WaitTime) -> None:
         """Add the waits of a delegate that works."""
         self._add(other.spans, other.seconds)
 
-    def until(self, at: float) -> Waiting:
+    def until(self, at: float) -> WaitTime:
         """A copy in which the open requests are closed at this time."""
-        copy = Waiting(self.asked, self.since, self.spans, self.seconds)
+        copy = WaitTime(self.asked, self.since, self.spans, self.seconds)
         copy.give_up(at)
         return copy
 
