@@ -95,6 +95,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """The address of the engine, if it is not the local one."""
 
 
+TURNS = 3
+"""Turns of the event loop from the call of a tool to its first line, or to the start of its thread, and one more."""
+START = 0.01
+"""Seconds in which a thread that was started reaches its first line."""
+
+
 class StoppingLog(PassingLog):
     """A log whose process stops itself at an append, as if it had been sent to sleep there."""
 
@@ -116,12 +122,21 @@ class StoppingLog(PassingLog):
         self._appends += 1
         here = self._appends == self._stop.at
         if here and self._stop.where == "before":
+            await self._others_begin()
             self._sleep()
         await self._log.append(entry, head, reserve, claim, circuits, rows)
         if here and self._stop.where != "before":
+            await self._others_begin()
             self._sleep()
 
+    async def _others_begin(self) -> None:
+        """A tool that the engine has just called in the other conversation begins in a task of its own, or in a thread.
+        Let it do so before the process stops: else it would seem to begin when the process goes on."""
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+
     def _sleep(self) -> None:
+        time.sleep(START)
         if self._file:
             _wait_for_the_end_of_a_transaction(self._file)
         self._notes.write("stops")
